@@ -1,4 +1,4 @@
-"""`ottla groups reset-offsets`, `delete-offsets`, `import-zookeeper` and `export-zookeeper`: change a group's offsets.
+"""`ottla groups delete-offsets`, `import-zookeeper` and `export-zookeeper`: change a group's offsets.
 
 Except `delete-offsets`, the commands only show the changes; with `--execute` they make them.
 """
@@ -16,15 +16,13 @@ from ottla.command_line.options import (
     AsJson,
     BootstrapServer,
     check_layout,
-    parse_time,
     parse_topics,
 )
-from ottla.command_line.output import print_json, print_table
 from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, opened
-from ottla.command_line.session import run, say, unknown_group
+from ottla.command_line.session import run, unknown_group
 from ottla.group_offsets.legacy07_import import LegacyImport
-from ottla.group_offsets.offset_file import format_offsets, read_offsets
-from ottla.group_offsets.offset_plan import Goal, OffsetPlan, plan_reset, plan_rows
+from ottla.group_offsets.offset_plan import OffsetPlan
+from ottla.group_offsets.plan_output import Execute, Export, print_plan, say_outcome
 from ottla.group_offsets.zookeeper_export import plan_export
 from ottla.group_offsets.zookeeper_offsets import read_zookeeper_offsets
 from registry.znodes.tree import LEGACY_07
@@ -34,18 +32,13 @@ Topics = Annotated[
     list[str] | None,
     typer.Option("--topic", "-t", metavar="TOPIC[:0,1,2]", help="A topic, or some of its partitions. Repeatable."),
 ]
-Execute = Annotated[bool, typer.Option("--execute", help="Make the changes; the default is to only show them.")]
 Layout = Annotated[
     str, typer.Option("--layout", metavar="LAYOUT", help="Layout in ZooKeeper: today (Kafka 0.8 and later), or 0.7.")
 ]
-Export = Annotated[bool, typer.Option("--export", help="Print the plan as lines for --from-file.")]
 
 
 def register(groups: typer.Typer) -> None:
     """Add the commands."""
-    groups.command(
-        "reset-offsets", epilog="Example:  ottla groups reset-offsets billing --topic orders --to-earliest --execute"
-    )(reset_offsets)
     groups.command("delete-offsets", epilog="Example:  ottla groups delete-offsets billing --topic orders:0,1")(
         delete_offsets
     )
@@ -56,98 +49,6 @@ def register(groups: typer.Typer) -> None:
         "export-zookeeper",
         epilog="Example:  ottla groups export-zookeeper billing --zookeeper localhost:2181/kafka --execute",
     )(export_zookeeper)
-
-
-def reset_offsets(
-    names: Annotated[list[str], typer.Argument(help="Groups without members.", metavar="GROUP...")],
-    topic: Topics = None,
-    all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All partitions with committed offsets of the group.")
-    ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start of the log.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="To the committed offset, or the end.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
-    to_timestamp: Annotated[
-        str | None,
-        typer.Option("--to-timestamp", metavar="TIME", help="To the first record since (ms, or 2026-11-21T08:00)."),
-    ] = None,
-    shift_by: Annotated[int | None, typer.Option("--shift-by", help="Forward by N, or backward by -N.")] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from-file",
-            metavar="FILE",
-            help="To the offsets in this file. Columns: group (optional), topic, partition, offset.",
-        ),
-    ] = None,
-    execute: Execute = False,
-    export: Export = False,
-    as_json: AsJson = False,
-    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
-) -> None:
-    """Set the offsets of groups that have no members. Without --execute it only shows the changes."""
-    chosen = {
-        "--to-earliest": to_earliest or None,
-        "--to-latest": to_latest or None,
-        "--to-current": to_current or None,
-        "--to-offset": to_offset,
-        "--to-timestamp": None if to_timestamp is None else parse_time(to_timestamp, "--to-timestamp"),
-        "--shift-by": shift_by,
-    }
-    given = {option: value for option, value in chosen.items() if value is not None}
-    if len(given) + (from_file is not None) != 1:
-        raise CommandError(f"give one of {', '.join(chosen)} and --from-file")
-    if (topic is not None) + all_topics + (from_file is not None) != 1:
-        raise CommandError("give one of --topic and --all-topics, or --from-file alone")
-    if export and as_json:
-        raise CommandError("--export and --json cannot be used together")
-    scope = None if topic is None else parse_topics(topic, "--topic")
-    wanted = list(dict.fromkeys(names))
-
-    async def main() -> None:
-        rows = [] if from_file is None else read_offsets(from_file)
-        async with Admin(bootstrap_servers=bootstrap_server) as admin:
-            plan = OffsetPlan()
-            await plan.require_inactive(admin, wanted)
-            if from_file is not None:
-                await plan_rows(admin, plan, wanted, rows, from_file)
-            for option, value in given.items():
-                goal: Goal = Goal(option)
-                for name in wanted:
-                    await plan_reset(admin, plan, name, scope, goal, value)
-            if execute:
-                await plan.carry_out(admin)
-        _print_plan(plan, as_json=as_json, export=export, with_group=len(wanted) > 1)
-        _say_outcome(plan, execute=execute)
-
-    run(main())
-
-
-def _print_plan(plan: OffsetPlan, *, as_json: bool, export: bool, with_group: bool) -> None:
-    for note in dict.fromkeys(plan.notes):
-        say(note)
-    if export:
-        entries = [(entry.group, entry.partition, entry.new) for entry in plan.entries]
-        print(format_offsets(entries, with_group=with_group), end="")
-    elif as_json:
-        keys = ("group", "topic", "partition", "current_offset", "new_offset")
-        print_json(
-            [
-                dict(zip(keys, (entry.group, *entry.partition, entry.current, entry.new), strict=True))
-                for entry in plan.entries
-            ]
-        )
-    else:
-        rows = [(entry.group, *entry.partition, entry.current, entry.new) for entry in plan.entries]
-        print_table(("group", "topic", "partition", "current", "new"), rows)
-
-
-def _say_outcome(plan: OffsetPlan, *, execute: bool) -> None:
-    if not plan.entries:
-        say("there is nothing to do")
-    elif not execute:
-        say("nothing was changed: use --execute to make the changes")
 
 
 def delete_offsets(
@@ -248,8 +149,8 @@ def import_zookeeper(
                 plan.add(group, committed, wanted if legacy is None else await plan.only_in_log(admin, group, wanted))
             if execute:
                 await plan.carry_out(admin)
-        _print_plan(plan, as_json=as_json, export=export, with_group=True)
-        _say_outcome(plan, execute=execute)
+        print_plan(plan, as_json=as_json, export=export, with_group=True)
+        say_outcome(plan, execute=execute)
 
     run(main())
 
@@ -279,8 +180,8 @@ def export_zookeeper(
             carry_out = await plan_export(registry, admin, plan, names, layout=layout, overwrite=overwrite)
             if execute:
                 await carry_out()
-        _print_plan(plan, as_json=as_json, export=False, with_group=True)
-        _say_outcome(plan, execute=execute)
+        print_plan(plan, as_json=as_json, export=False, with_group=True)
+        say_outcome(plan, execute=execute)
 
     run(main())
 

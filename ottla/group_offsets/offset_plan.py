@@ -30,6 +30,7 @@ class Goal(Enum):
     CURRENT = "--to-current"
     OFFSET = "--to-offset"
     TIME = "--to-timestamp"
+    DURATION = "--by-duration"
     SHIFT = "--shift-by"
 
 
@@ -170,7 +171,7 @@ async def plan_reset(
         new = {partition: committed[partition].offset for partition in partitions if partition in committed}
         new |= await plan.at_time(admin, without, LATEST)
     else:
-        times = {Goal.EARLIEST: EARLIEST, Goal.LATEST: LATEST, Goal.TIME: value}
+        times = {Goal.EARLIEST: EARLIEST, Goal.LATEST: LATEST, Goal.TIME: value, Goal.DURATION: value}
         new = await plan.at_time(admin, partitions, times[goal])
     plan.add(group, committed, new)
 

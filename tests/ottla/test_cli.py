@@ -35,6 +35,7 @@ COMMANDS = [
         for name in (
             "list",
             "describe",
+            "watch",
             "delete",
             "reset-offsets",
             "delete-offsets",

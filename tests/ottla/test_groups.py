@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
+import time
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -122,7 +123,8 @@ def test_a_group_with_a_member(on, broker, topic, group):
         ]
         assert {row["member_id"] for row in found["partitions"]} == {member["member_id"]}
         text = on("groups", "describe", group).out
-        assert f"{group}  Stable, classic, assignor range, 1 member, coordinator 0\n" in text
+        assert f"{group}  Stable, classic, assignor range, 1 member, total lag 1, coordinator 0\n" in text
+        assert found["total_lag"] == 1
         assert f"{topic}:0-2" in text
         listed = {entry["group"]: entry for entry in on("groups", "list", "--json").json}
         assert listed[group]["state"] == "Stable"
@@ -153,8 +155,16 @@ def test_lag_without_members(on, broker, topic, group):
     assert [row["lag"] for row in found["partitions"]] == [3, 0]
     assert (found["state"], found["members"]) == ("Empty", [])
     lines = on("groups", "describe", group).out.splitlines()
-    assert lines[0] == f"{group}  Empty, classic, 0 members, coordinator 0"
+    assert lines[0] == f"{group}  Empty, classic, 0 members, total lag 3, coordinator 0"
     assert lines[-1].split() == [topic, "2", "4", "4", "0", "-"]
+
+
+def test_list_with_lag(on, broker, topic, group):
+    commit(broker, group, [(topic, 0, 1), (topic, 2, 3)])
+    listed = {entry["group"]: entry for entry in on("groups", "list", "--lag", "--json").json}
+    assert (listed[group]["member_count"], listed[group]["total_lag"]) == (0, 4)
+    lines = on("groups", "list", "--lag").out.splitlines()
+    assert [line.split()[-2:] for line in lines if line.split()[0] == group] == [["0", "4"]]
 
 
 def test_describe_all(on, broker, topic, group):
@@ -181,6 +191,10 @@ def test_describe_all(on, broker, topic, group):
         (("--shift-by", -9), 0),
         (("--to-timestamp", "2000-01-01T00:00"), 0),
         (("--to-timestamp", "9999999999999"), 4),
+        (("--to-datetime", "2000-01-01T00:00:00.000"), 0),
+        (("--by-duration", "P7D"), 0),
+        (("--by-duration", "0s"), 4),
+        (("--by-duration", "9000w"), 0),
     ],
 )
 def test_reset(on, broker, topic, group, words, expected):
@@ -217,6 +231,29 @@ def test_reset_makes_a_group_and_all_topics_are_those_committed(on, topic, group
     assert offsets(on, group) == {(topic, 0): 4, (topic, 2): 4}
     on("groups", "reset-offsets", group, "--all-topics", "--to-earliest", "--execute")
     assert offsets(on, group) == {(topic, 0): 0, (topic, 2): 0}
+
+
+def test_reset_all_groups_leaves_out_groups_with_members(on, broker, topic, group):
+    idle = f"{group}.idle"
+    commit(broker, idle, [(topic, 0, 1)])
+    with confluent_member(broker, group, topic):
+        plan = on("groups", "reset-offsets", "--all-groups", "-t", f"{topic}:0", "--to-latest", "--json")
+        assert {"group": idle, "topic": topic, "partition": 0, "current_offset": 1, "new_offset": 4} in plan.json
+        assert group not in [row["group"] for row in plan.json]
+        assert f"group {group} is Stable, skipped\n" in plan.err
+    exported = on("groups", "reset-offsets", "--all-groups", "-t", f"{topic}:0", "--to-latest", "--export").out
+    assert f"{idle},{topic},0,4\n" in exported
+
+
+def test_a_time_without_a_zone_is_local_and_the_plan_says_so(on, topic, group, monkeypatch):
+    monkeypatch.setenv("TZ", "EST5")
+    time.tzset()
+    try:
+        dry = on("groups", "reset-offsets", group, "-t", topic, "--to-datetime", "2026-01-01T10:00")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert "to the first record since 2026-01-01T10:00:00-05:00\n" in dry.err
 
 
 def test_export_and_from_file(on, broker, topic, group, tmp_path):
@@ -326,6 +363,9 @@ def test_errors(on, broker, topic, group, monkeypatch):
         ((*reset, *scope, "--to-latest", "--shift-by", 1), "give one of --to-earliest, --to-latest"),
         ((*reset, "--to-latest"), "give one of --topic and --all-topics"),
         ((*reset, *scope, "--all-topics", "--to-latest"), "give one of --topic and --all-topics"),
+        ((*reset, *scope, "--all-groups", "--to-latest"), "give either groups or --all-groups"),
+        (("reset-offsets", *scope, "--to-latest"), "give either groups or --all-groups"),
+        ((*reset, *scope, "--by-duration", "1y"), "--by-duration '1y' is not a duration such as"),
         ((*reset, *scope, "--from-file", "x"), "give one of --topic and --all-topics"),
         ((*reset, *scope, "--to-latest", "--json", "--export"), "--export and --json"),
         ((*reset, *scope, "--to-timestamp", "noon"), "--to-timestamp 'noon' is neither"),
