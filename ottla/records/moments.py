@@ -1,12 +1,8 @@
 """Times on the command line: absolute ones, and ones before now."""
 
-import re
-
+from ottla.command_line.durations import parse_duration
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import parse_time
-
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_PART = re.compile(r"([0-9]+)(ms|[smhdw])")
 
 
 def parse_moment(text: str, option: str, now_ms: int) -> int:
@@ -14,10 +10,8 @@ def parse_moment(text: str, option: str, now_ms: int) -> int:
 
     Raises CommandError, which names the option.
     """
-    if re.fullmatch(rf"-(?:{_PART.pattern})+", text):
-        return now_ms - sum(int(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text))
     try:
-        return parse_time(text, option)
+        return now_ms - parse_duration(text[1:], option) if text.startswith("-") else parse_time(text, option)
     except CommandError:
         raise CommandError(
             f"{option} {text!r} is not a time: write milliseconds, an ISO time such as 2026-11-21T08:00,"
