@@ -6,14 +6,17 @@ broker. `ottla --help` lists the subcommands from `COMMANDS`.
 
 import re
 from collections.abc import Sequence
+from contextvars import copy_context
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from ottla import __version__
+from ottla.command_line.command_group import CommandGroup
+from ottla.command_line.global_options import ProfileBefore, ServerBefore
 
 COMMANDS: Final = {
     "broker": "Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.",
@@ -34,33 +37,34 @@ COMMANDS: Final = {
     "groups": "Consumer groups: their members, offsets and lag.",
     "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
     "reassign": "Move partitions to other brokers and log directories, show the progress, cancel moves.",
+    "profile": "Profiles: named clusters with client settings.",
     "perf": "Measure throughput and latency.",
     "zk": "Show the tree of a cluster's ZooKeeper, and change it.",
 }
 """The first paragraph of each subcommand's help. `ottla/commands/` has a module for each."""
 
 
-class _Group(TyperGroup):
+class _Root(CommandGroup):
     """The subcommands. They are registered with their summaries only; the one that runs is loaded."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the name, the command and the remaining arguments. Raises Typer's UsageError for an unknown name."""
-        name, command, rest = super().resolve_command(ctx, args)
-        if name in COMMANDS:
-            command = load_command(name)
-            _escape_markup(command)
-        return name, command, rest
+    def loaded(self, name: str, command: Any) -> Any:
+        """Return the command or the group with this name, from its module."""
+        command = load_command(name)
+        _escape_markup(command)
+        return command
 
 
 def load_command(name: str) -> Any:
     """Import the module of a subcommand and return its command."""
     loaded = typer.Typer(rich_markup_mode="rich")
     import_module(f"ottla.commands.{name.replace('-', '_')}").register(loaded)
+    for group in loaded.registered_groups:
+        group.cls = CommandGroup
     return typer.main.get_group(loaded).commands[name]
 
 
 app = typer.Typer(
-    cls=_Group,
+    cls=_Root,
     name="ottla",
     help="A Kafka broker in asyncio Python, and the tools that go with it.",
     epilog=(
@@ -89,6 +93,8 @@ def _root(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    bootstrap_server: ServerBefore = None,
+    profile: ProfileBefore = None,
 ) -> None:
     pass
 
@@ -97,7 +103,8 @@ def run_app(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code. Errors are raised; Typer's have `format_message`."""
     command = get_command(app)
     _escape_markup(command)
-    result = command(list(arguments), prog_name="ottla", standalone_mode=False)
+    run = partial(command, list(arguments), prog_name="ottla", standalone_mode=False)
+    result = copy_context().run(run)  # the chosen profile is forgotten afterwards
     return result if isinstance(result, int) else 0
 
 

@@ -392,10 +392,15 @@ def option_instead(option: str, options: Collection[str]) -> str | None:
     if row is None:
         return None
     for name in sorted({name for names in row.homes.values() for name in names}):
-        own = _OPTIONS.get(name, f"--{name.replace('.', '-')}")
+        own = option_of(name)
         if own in options:
             return own
     return None
+
+
+def option_of(name: str) -> str:
+    """Return the option of the `ottla` command for a setting: --linger-ms for linger.ms."""
+    return _OPTIONS.get(name, f"--{name.replace('.', '-')}")
 
 
 def elsewhere(row: ClassicName, readers: Collection[Reader] = tuple(Reader)) -> str:

@@ -12,7 +12,7 @@ the result or the error of each, as some may succeed and others fail.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Unpack
+from typing import Self, Unpack
 
 from client.admin.api_versions import ApiVersionAdmin
 from client.admin.configs import ConfigAdmin
@@ -75,7 +75,7 @@ class Admin(ApiVersionAdmin, ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin,
         """Connect to the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
         await self._cluster.start()
 
-    async def __aenter__(self) -> "Admin":
+    async def __aenter__(self) -> Self:
         try:
             await self.start()
         except BaseException:

@@ -17,7 +17,7 @@ partitions and a group's offsets are committed together or not at all:
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 from client.errors import BufferFullError, ClosedError, KafkaError
 from client.options import refuse, refuse_unknown, shows
@@ -109,7 +109,7 @@ class Producer(TransactionalProducer):
         if self._transactions is not None:
             await self._transactions.initialise()
 
-    async def __aenter__(self) -> "Producer":
+    async def __aenter__(self) -> Self:
         try:
             await self.start()
         except BaseException:

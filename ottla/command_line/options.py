@@ -9,6 +9,7 @@ import typer
 
 from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError
+from ottla.command_line.global_options import BOOTSTRAP_SERVER_VARIABLE
 from registry.znodes.tree import LAYOUTS
 
 BootstrapServer = Annotated[
@@ -16,11 +17,12 @@ BootstrapServer = Annotated[
     typer.Option(
         "--bootstrap-server",
         "-b",
-        envvar="OTTLA_BOOTSTRAP_SERVER",
+        envvar=BOOTSTRAP_SERVER_VARIABLE,
         metavar="HOST:PORT",
         help="A broker of the cluster; separate several with commas.",
     ),
 ]
+"""The option of each command that connects to a cluster; `command_line.global_options` adds `--profile` to it."""
 DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

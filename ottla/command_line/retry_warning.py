@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from client.producer.producer import Producer
+from ottla.command_line.clients import Producer
 from ottla.command_line.progress import Progress
 from ottla.command_line.session import say
 

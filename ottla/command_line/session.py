@@ -8,13 +8,12 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
-from client.admin.admin import Admin
 from client.admin.types import ResourceType
-from client.consumer.reader import Reader
 from client.errors import GroupIdNotFoundError, KafkaError, RecordTooLargeError
 from client.topic_partition import TopicPartition
 from client.wire.event_loop import new_event_loop
 from client.wire.metadata import TopicMetadata
+from ottla.command_line.clients import Admin, Consumer, Reader
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.output import discard
 
@@ -111,7 +110,9 @@ async def explain_refusal(error: Exception, topic: str, bootstrap_server: str) -
     return explain(error) + limit
 
 
-async def find_partitions(reader: Reader, topic: str, wanted: list[int] | None, bootstrap_server: str) -> list[int]:
+async def find_partitions(
+    reader: Reader | Consumer, topic: str, wanted: list[int] | None, bootstrap_server: str
+) -> list[int]:
     """Return the partitions of a topic to read: those in `wanted`, or all.
 
     Raises CommandError if the topic or a partition does not exist.

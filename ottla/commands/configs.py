@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from client.admin.admin import Admin
 from client.admin.types import ConfigChange, ConfigOperation, ResourceType
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_pairs
 from ottla.command_line.output import print_json, print_table

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from client.admin.admin import Admin
 from client.admin.types import ElectionType
 from client.errors import ElectionNotNeededError, KafkaError
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_topics
 from ottla.command_line.output import print_json, print_table

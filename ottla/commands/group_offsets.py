@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from client.admin.admin import Admin
 from client.errors import GroupNotEmptyError, GroupSubscribedToTopicError, KafkaError
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import (
     DEFAULT_BOOTSTRAP_SERVER,

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from client.admin.admin import Admin
 from client.errors import GroupNotEmptyError, KafkaError
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
 from ottla.command_line.output import print_json, print_table

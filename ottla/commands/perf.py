@@ -4,10 +4,9 @@ from typing import Annotated
 
 import typer
 
-from client.consumer.reader import Reader
 from client.errors import KafkaError
-from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Producer, Reader
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_size
 from ottla.command_line.session import explain_refusal, find_partitions, run

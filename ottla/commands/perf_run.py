@@ -8,11 +8,10 @@ from asyncio import Future
 from base64 import b64encode
 from collections.abc import Sequence
 
-from client.consumer.reader import Reader
 from client.errors import BufferFullError
 from client.producer.accumulator import RecordMetadata
-from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Producer, Reader
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.progress import Progress
 from ottla.command_line.retry_warning import warn_of_retries

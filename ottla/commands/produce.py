@@ -9,10 +9,9 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from client.admin.admin import Admin
 from client.errors import BufferFullError, KafkaError
 from client.producer.accumulator import RecordMetadata
-from client.producer.producer import Producer
+from ottla.command_line.clients import Admin, Producer
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
 from ottla.command_line.progress import Progress

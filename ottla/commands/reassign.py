@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from broker.controller.assignment import assign_replicas
-from client.admin.admin import Admin
 from client.admin.types import Replica
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_size
 from ottla.command_line.output import print_json, print_table

@@ -5,12 +5,12 @@ from typing import Any
 
 import typer
 
-from client.admin.admin import Admin
 from client.admin.types import ConfigEntry
 from client.consumer.offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from client.errors import KafkaError, UnsupportedApiError
 from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
+from ottla.command_line.clients import Admin
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import human_bytes, print_json, print_table
 from ottla.command_line.session import run, say

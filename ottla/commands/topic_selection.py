@@ -6,10 +6,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from client.admin.admin import Admin
 from client.errors import KafkaError, UnsupportedApiError
 from client.topic_partition import TopicPartition
 from client.wire.metadata import PartitionMetadata, TopicMetadata
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.session import describe_topics
 

@@ -7,9 +7,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from client.admin.admin import Admin
 from client.consumer.offsets import EARLIEST, LATEST
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Admin
 from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.failure import CommandError

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from client.admin.admin import Admin
 from client.admin.types import ConfigChange, ConfigOperation, NewTopic, ResourceType
 from client.errors import KafkaError
 from client.wire.metadata import TopicMetadata
+from ottla.command_line.clients import Admin
 from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import (

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from client.admin.admin import Admin
 from client.admin.types import ActiveProducer, TransactionDescription
 from client.errors import KafkaError, TransactionalIdNotFoundError
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names, parse_partition
 from ottla.command_line.output import print_json, print_table

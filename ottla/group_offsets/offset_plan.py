@@ -9,12 +9,12 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.consumer.offsets import EARLIEST, LATEST
 from client.errors import GroupIdNotFoundError, KafkaError
 from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.session import check_partition, has_partition
 from ottla.group_offsets.offset_file import OffsetRow

@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from client.admin.admin import Admin
 from client.topic_partition import TopicPartition
 from client.zookeeper.layout import Layout, Legacy07Layout, TodaysLayout, partition_names
 from client.zookeeper.offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.group_offsets.offset_plan import OffsetPlan
 from ottla.group_offsets.zookeeper_offsets import children

@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from client.admin.admin import Admin
 from client.admin.types import Replica
 from client.errors import KafkaError
+from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from protocol.error_codes import ErrorCode
 

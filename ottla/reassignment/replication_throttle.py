@@ -7,9 +7,9 @@ broker have a separate rate at that broker (KIP-113).
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from client.admin.admin import Admin
 from client.admin.types import ConfigChange, ConfigOperation, ResourceType
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Admin
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from client.consumer.reader import Reader
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Reader
 from ottla.command_line.failure import CommandError
 from ottla.records.moments import parse_moment
 

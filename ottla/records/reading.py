@@ -5,11 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from client.admin.admin import Admin
-from client.consumer.consumer import Consumer
 from client.consumer.fetched import ConsumerRecord
-from client.consumer.reader import Reader
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Admin, Consumer, Reader
 from ottla.command_line.session import find_partitions
 from ottla.records.offset_range import OffsetRange, Span, resolve
 from ottla.records.record_printer import RecordPrinter

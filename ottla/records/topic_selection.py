@@ -3,11 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from client.admin.admin import Admin
-from client.consumer.reader import Reader
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
+from ottla.command_line.clients import Admin, Reader
 from ottla.command_line.failure import CommandError
 from ottla.command_line.session import find_partitions
 from ottla.records.record_filter import compile_expression

@@ -33,6 +33,13 @@ class Result:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+@pytest.fixture(autouse=True)
+def _no_profiles_of_the_user(monkeypatch, tmp_path):
+    """Commands see no profile of the user who runs the tests."""
+    monkeypatch.setenv("OTTLA_CONFIG", str(tmp_path / "no-profiles.toml"))
+    monkeypatch.delenv("OTTLA_PROFILE", raising=False)
+
+
 @pytest.fixture
 def ottla(monkeypatch, capsysbinary):
     """Runs a command line in this process."""

@@ -225,7 +225,8 @@ def test_what_the_command_answers(ottla, words, answer):
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (("--zookeeper", "x", "topics", "list"), "ottla: No such option: --zookeeper (brokers have zookeeper.connect"),
+        (("--zookeeper", "x", "topics", "list"), "ottla: No such option: --zookeeper: use --bootstrap-server\n"),
+        (("--group-id", "x", "topics", "list"), "ottla: No such option: --group-id (Consumer and ZooKeeper"),
         (
             ("consume", "t", "--max-poll-records", "3"),
             "ottla: No such option: --max-poll-records (Consumer has max_poll_records)\n",

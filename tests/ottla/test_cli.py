@@ -63,8 +63,10 @@ COMMANDS = [
     *(("zk", name) for name in ("ls", "get", "stat", "tree", "watch", "create", "set", "delete")),
     ("zookeeper",),
     ("cluster",),
+    ("profile",),
+    *(("profile", name) for name in ("create", "use", "list", "show", "delete")),
 ]
-GROUPS = [(name,) for name in ("topics", "configs", "groups", "transactions", "reassign", "perf", "zk")]
+GROUPS = [(name,) for name in ("topics", "configs", "groups", "transactions", "reassign", "perf", "zk", "profile")]
 
 
 def plain(text):

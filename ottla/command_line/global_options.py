@@ -1,0 +1,129 @@
+"""Options that stand before or after the command: `ottla -b HOST:PORT topics list`, `ottla topics list -b HOST:PORT`.
+
+A command that connects to a cluster declares `BootstrapServer` only. Its group adds `--profile`, and what was given
+before the command, or what the profile has, becomes the default of the command's options. So the first of these counts:
+
+1. the option after the command; nearer to the command before farther
+2. the option before the command
+3. OTTLA_BOOTSTRAP_SERVER
+4. the profile: `--profile`, else OTTLA_PROFILE, else the current one
+5. 127.0.0.1:9092
+
+Other settings of a profile are the defaults of options of their names (`linger.ms`: `--linger-ms`), and reach the
+clients through `command_line.clients`.
+"""
+
+import copy
+from typing import Annotated, Any, Final
+
+import typer
+
+from ottla.command_line.failure import CommandError
+from protocol.classic_names import option_of
+
+BOOTSTRAP_SERVER_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVER"
+PROFILE_VARIABLE: Final = "OTTLA_PROFILE"
+
+_SERVER: Final = "--bootstrap-server"
+_PROFILE: Final = "--profile"
+# Keys of `Context.meta`, which the contexts of a command line share.
+_GIVEN_SERVER: Final = "ottla bootstrap server"
+_GIVEN_PROFILE: Final = "ottla profile"
+_PROFILE_WAS_TYPED: Final = "ottla profile was typed"
+
+
+def _remember_server(context: typer.Context, value: str | None) -> str | None:
+    if value is not None:
+        context.meta[_GIVEN_SERVER] = value
+    return value
+
+
+def _remember_profile(context: typer.Context, value: str | None) -> str | None:
+    if value is not None:
+        context.meta[_GIVEN_PROFILE] = value
+        source = context.get_parameter_source("profile")
+        context.meta[_PROFILE_WAS_TYPED] = source is not None and source.name == "COMMANDLINE"
+    return value
+
+
+ServerBefore = Annotated[
+    str | None,
+    typer.Option(
+        _SERVER,
+        "-b",
+        metavar="HOST:PORT",
+        callback=_remember_server,
+        help="A broker of the cluster. Before or after the command.",
+    ),
+]
+ProfileBefore = Annotated[
+    str | None,
+    typer.Option(
+        _PROFILE,
+        metavar="NAME",
+        envvar=PROFILE_VARIABLE,
+        callback=_remember_profile,
+        help="A profile of `ottla profile`: bootstrap servers and client settings. Before or after the command.",
+    ),
+]
+
+
+def prepare(context: typer.Context, command: Any) -> None:
+    """Give the command that runs, or the group that has it, the options that were given before it.
+
+    context: of the group of the command. Raises CommandError if the command does not have an option that was given.
+    """
+    before = {parameter.name: parameter for parameter in context.find_root().command.params}
+    if hasattr(command, "commands"):
+        if _has_server_option(command):
+            command.params += [_copied(before["bootstrap_server"]), _copied(before["profile"])]
+        return
+    server = next((one for one in command.params if _SERVER in one.opts), None)
+    connects = server is not None and server.envvar == BOOTSTRAP_SERVER_VARIABLE
+    if not context.resilient_parsing:
+        _refuse_unknown(context, command, has_server=server is not None, has_profile=connects)
+    if connects:
+        profile = _copied(before["profile"])
+        profile.is_eager = True  # before the options whose defaults it sets
+        profile.callback = _use_profile
+        command.params.insert(command.params.index(server) + 1, profile)
+    if server is not None and _GIVEN_SERVER in context.meta:
+        server.default, server.required, server.envvar = context.meta[_GIVEN_SERVER], False, None
+
+
+def _has_server_option(command: Any) -> bool:
+    if hasattr(command, "commands"):
+        return any(_has_server_option(one) for one in command.commands.values())
+    return any(_SERVER in parameter.opts for parameter in command.params)
+
+
+def _copied(parameter: Any) -> Any:
+    """Return a copy of an option of the root for another command, whose function does not get the value."""
+    own = copy.copy(parameter)
+    own.expose_value = False
+    own.envvar = None  # the root has read it
+    return own
+
+
+def _refuse_unknown(context: typer.Context, command: Any, *, has_server: bool, has_profile: bool) -> None:
+    given = {_SERVER: _GIVEN_SERVER in context.meta, _PROFILE: context.meta.get(_PROFILE_WAS_TYPED, False)}
+    has = {_SERVER: has_server, _PROFILE: has_profile}
+    for option, is_given in given.items():
+        if is_given and not has[option]:
+            raise CommandError(f"`{context.command_path} {command.name}` has no option {option}")
+
+
+def _use_profile(context: typer.Context, _: object, value: str | None) -> None:
+    """Choose the profile; its settings become defaults of the command's options, and those of its clients."""
+    # These import the client, which takes 0.1 s: `ottla --help` and commands that do not connect must not wait for it.
+    from ottla.command_line.clients import CHOSEN_PROFILE
+    from ottla.command_line.profiles import choose
+
+    profile = choose(context.meta.get(_GIVEN_PROFILE) if value is None else value)
+    CHOSEN_PROFILE.set(profile)
+    defaults = {option_of(name): value for name, value in profile.settings.items()}
+    if _GIVEN_SERVER in context.meta:
+        defaults.pop(_SERVER, None)
+    for parameter in context.command.params:
+        for option in parameter.opts:
+            parameter.default = defaults.get(option, parameter.default)
