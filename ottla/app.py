@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "profile": "Profiles: named clusters with client settings.",
     "perf": "Measure throughput and latency.",
     "zk": "Show the tree of a cluster's ZooKeeper, and change it.",
+    "help": "Show the help of a command: `ottla help topics create` is `ottla topics create --help`.",
 }
 """The first paragraph of each subcommand's help. `ottla/commands/` has a module for each."""
 

@@ -63,6 +63,7 @@ COMMANDS = [
     *(("zk", name) for name in ("ls", "get", "stat", "tree", "watch", "create", "set", "delete")),
     ("zookeeper",),
     ("cluster",),
+    ("help",),
     ("profile",),
     *(("profile", name) for name in ("create", "use", "list", "show", "delete")),
 ]
