@@ -4,12 +4,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from client.admin.admin import Admin
 from client.admin.types import GroupDescription, GroupMember
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.consumer.offsets import LATEST
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Admin
 from ottla.command_line.output import print_table
 
 _CONSUMERS = "consumer"

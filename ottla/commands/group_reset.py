@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from client.admin.admin import Admin
 from client.errors import KafkaError
+from ottla.command_line.clients import Admin
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_time, parse_topics

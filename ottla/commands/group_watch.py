@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
-from client.admin.admin import Admin
 from client.errors import GroupIdNotFoundError, KafkaError
 from client.topic_partition import TopicPartition
+from ottla.command_line.clients import Admin
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer
 from ottla.command_line.session import run, unknown_group
