@@ -9,7 +9,9 @@ from broker.broker import Broker
 from broker.settings.config import BrokerConfig
 from client.producer.producer import Producer
 from ottla.commands.perf_run import ProduceRun
-from ottla.commands.produce import _Sending
+from ottla.records.line_source import read_lines
+from ottla.records.outgoing import PlainLines, RecordDefaults
+from ottla.records.sending import Sending
 from registry.embedded.store import EmbeddedStore
 from support.broker import settings
 from support.faulty_disk import FaultyFileSystem
@@ -33,12 +35,11 @@ class Produce:
 
     def __init__(self, producer):
         self._producer = producer
-        self._sending = _Sending(
-            "t", key=None, separator=None, headers=[], partition=None, null_marker=None, timestamp=None
-        )
+        parse = PlainLines(RecordDefaults("t", lambda _: None), separator=None, null_marker=None)
+        self._sending = Sending(parse, "")
 
     async def run(self):
-        await self._sending.run(self._producer, io.BytesIO(b"line\n" * 30))
+        await self._sending.run(self._producer, read_lines(io.BytesIO(b"line\n" * 30)))
         return self._sending.sent
 
 
