@@ -5,6 +5,7 @@ FROM python:3.12-slim AS build
 WORKDIR /source
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY broker broker
+COPY build_backend build_backend
 COPY client client
 COPY ottla ottla
 COPY protocol protocol

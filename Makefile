@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-full coverage mutants fuzz-log kill-loop simulate lint upgrade bench clean setup setup-run setup-demo
+.PHONY: help run demo test test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade bench clean setup setup-run setup-demo
 
 # An interpreter that is too old is refused before it has made an environment that nothing can be installed in.
 define install
@@ -59,6 +59,24 @@ test: setup  ## the whole suite with reduced counts
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup  ## the counted tests with their full counts
 	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 3 --maxschedchunk 1 $(PYTEST_ARGS)
+
+# What users install, in a fresh environment, with the tests of the command and of the documents. The tests' imports are
+# changed as the wheel's are; the working directory has files that are named like Ottla's packages, and not the source.
+WHEEL        := build/wheel
+WHEEL_PYTHON ?= $(BIN)/python
+WHEEL_TESTS  ?= wheel ottla test_readme.py test_client_docs.py test_client_guides.py spark_connector
+WHEEL_ARGS   ?=
+
+test-wheel: setup  ## the wheel in a fresh environment: its content, the command, the documents, Spark
+	rm -rf $(WHEEL)
+	$(BIN)/python -m build --outdir $(WHEEL)/dist
+	$(BIN)/check-wheel-contents $(WHEEL)/dist/*.whl
+	$(BIN)/twine check --strict $(WHEEL)/dist/*
+	$(BIN)/uv venv --quiet --python $(WHEEL_PYTHON) $(WHEEL)/env
+	$(BIN)/uv pip install --quiet --python $(WHEEL)/env --constraint constraints.txt "$$(echo $(WHEEL)/dist/*.whl)[fast,test]"
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.wheel_checkout ../$(WHEEL)/checkout
+	cd $(WHEEL)/checkout && ../env/bin/python -m pytest -q $(WORKERS) $(WHEEL_ARGS) $(WHEEL_TESTS:%=tests/%)
+	cd $(WHEEL)/checkout && OTTLA_FULL=1 ../env/bin/python -m pytest -q $(WHEEL_ARGS) tests/spark_connector/test_docs.py tests/spark_connector/test_clusters.py
 
 # Which lines and branches of the product `make test` runs: a report, and htmlcov/index.html.
 coverage: setup  ## the lines and branches that make test runs: a report, and htmlcov/index.html

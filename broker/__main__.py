@@ -11,7 +11,7 @@ from broker.main import run
 
 def main() -> int:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m broker", description="Run one Ottla broker.")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="Run one Ottla broker.")
     parser.add_argument("properties", nargs="?", type=Path, help="a server.properties file in Kafka's format")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting that overrides the file's"

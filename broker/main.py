@@ -22,7 +22,7 @@ from registry.errors import RegistryError
 from storage.errors import StorageError
 from storage.setting import ConfigError
 
-logger = logging.getLogger("broker")
+logger = logging.getLogger(__package__)
 
 EXPECTED = (
     ConfigError,

@@ -1,8 +1,10 @@
 """Check that `client`, `storage` and the other packages are Ottla's own.
 
-Ottla's packages have common names. Python would import a file `client.py` in its start directory, or a
-package of another distribution, instead of Ottla's package, and fail later with a confusing error. This
-check fails first, with a message of one line.
+In a clone, also in one that is installed with `pip install -e`, Ottla's packages have common names. Python would import
+a file `client.py` in its start directory, or a package of another distribution, instead of Ottla's package, and fail
+later with a confusing error. This check fails first, with a message of one line.
+
+In a wheel the packages are in `ottla` (build_backend/README.md), where no other module hides them.
 """
 
 from importlib.util import find_spec
@@ -16,7 +18,9 @@ class ShadowedPackageError(ImportError):
 
 
 def check_packages() -> None:
-    """Raise ShadowedPackageError unless all of Ottla's packages are in the same directory as this one."""
+    """Raise ShadowedPackageError unless all of Ottla's packages are in the same directory as this one, or inside it."""
+    if find_spec(f"{__package__}.client") is not None:
+        return
     home = Path(__file__).resolve().parent.parent
     for name in PACKAGES:
         try:

@@ -176,6 +176,6 @@ def _load(api_key: int, suffix: str) -> type[Message]:
         key = ApiKey(api_key)
     except ValueError:
         raise UnsupportedVersionError(f"unknown API key {api_key}") from None
-    module = import_module(f"protocol.messages.{key.name.lower()}")
+    module = import_module(f"{__package__}.messages.{key.name.lower()}")
     found: type[Message] = getattr(module, api_name(api_key) + suffix)
     return found

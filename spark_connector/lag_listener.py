@@ -1,6 +1,6 @@
 """The lag of streams as Prometheus metrics: a listener that the driver program adds to its session.
 
-    from spark_connector.lag_listener import LagListener
+    from ottla.spark import LagListener
     spark.streams.addListener(LagListener(port=9400))
 
 The values are those of a query's latest progress, that is, of the beginning of its last batch. There is a gauge for

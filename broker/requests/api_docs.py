@@ -12,7 +12,7 @@ from pathlib import Path
 from broker.requests.api_table import API_TABLE
 from protocol.api_keys import ApiKey
 
-BEGIN = "<!-- apis: made by python -m broker.requests.api_docs -->"
+BEGIN = f"<!-- apis: made by python -m {__package__}.api_docs -->"
 END = "<!-- /apis -->"
 
 AMONG_BROKERS = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})

@@ -15,10 +15,10 @@ from protocol.classic_names import CLASSIC_NAMES, Reader, advice
 from storage.log.config import TOPIC_SETTINGS
 from storage.setting import Setting
 
-INTRODUCTION = """\
+INTRODUCTION = f"""\
 # Configuration
 
-*Generated from the settings tables by `python -m broker.settings.docs`; do not edit.*
+*Generated from the settings tables by `python -m {__package__}.docs`; do not edit.*
 
 Ottla reads Kafka's own `server.properties`: names, types, defaults and rules are those of Apache Kafka 3.9.
 

@@ -100,7 +100,7 @@ def _compiled(modules: Sequence[str]) -> list[tuple[Pattern[str], type[Znode]]]:
     """Compile the templates of some modules. Used by tools and tests only: a broker knows the classes."""
     found: dict[str, type[Znode]] = {}
     for module in modules:
-        for value in vars(import_module(f"registry.znodes.{module}")).values():
+        for value in vars(import_module(f"{__package__}.{module}")).values():
             if isinstance(value, type) and issubclass(value, Znode) and value.TEMPLATE:
                 found.setdefault(value.TEMPLATE, value)
     compiled = []

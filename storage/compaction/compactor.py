@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 OnGroup = Callable[[CleanedGroup], Awaitable[None]]
 
-_PACKAGES = str(Path(__file__).resolve().parents[2])
+_PACKAGES = str(Path(__file__).resolve().parents[__name__.count(".")])
 _LONGEST_LINE = 1 << 20
 
 
@@ -130,7 +130,7 @@ class ProcessCompactor:
         # -P: do not import packages from the working directory.
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", "storage.compaction.worker",
+                sys.executable, "-P", "-m", f"{__package__}.worker",
                 stdin=PIPE, stdout=PIPE, limit=_LONGEST_LINE, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
             )
         )  # fmt: skip

@@ -138,7 +138,10 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
         assert (nothing.out, nothing.err) == ("", "no such partition\n")
         again = re.search(rf"ottla broker ({tmp_path}/broker-3\.properties)$", running.text, flags=re.MULTILINE)[1]
         with subprocess.Popen(
-            [sys.executable, "-m", "broker", again], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "ottla", "broker", again],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         ) as third:
             until_blocking(lambda: "3" in ids(), "broker 3 is back")
             assert address.encode() in b"".join(iter(third.stdout.readline, f"{TRY}\n".encode()))

@@ -18,9 +18,11 @@ from broker.first_commands import TRY
 from ottla.cli import main
 from ottla.cluster.ports import free_ports
 from support.broker import ROOT
+from support.checkout import checkout_only
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 
+pytestmark = checkout_only
 FILE = ROOT / "docker-compose.yml"
 BROKERS = ("broker-1", "broker-2", "broker-3")
 ZOOKEEPERS = ("zookeeper-1", "zookeeper-2", "zookeeper-3")

@@ -12,6 +12,7 @@ from broker.settings.config import BROKER_SETTINGS
 from protocol.classic_names import classic_name
 from storage.log.config import TOPIC_SETTINGS
 from support.broker import ROOT, broker_process
+from support.checkout import checkout_only
 from support.doc_scripts import console_examples, dead_links, run_script
 from support.zookeeper import new_chroot, shared_zookeeper
 
@@ -68,6 +69,7 @@ def test_commands_and_programs(tmp_path, monkeypatch):
     assert ran == ["console", "console", "python", "console", "console", "python"]
 
 
+@checkout_only
 def test_tests_and_files_exist():
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
     assert len(named) > 100

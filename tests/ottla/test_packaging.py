@@ -3,6 +3,7 @@
 import tomllib
 
 from support.broker import ROOT
+from support.checkout import checkout_only
 
 FOLDERS = (
     "ottla",
@@ -17,6 +18,7 @@ FOLDERS = (
 )
 
 
+@checkout_only
 def test_every_package_is_installed():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     files = (file for one in FOLDERS for file in (ROOT / one).rglob("*") if file.is_file())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from support.checkout import checkout_only
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +31,15 @@ def test_import_is_lazy():
     assert done.stdout == "[]\n"
 
 
+def test_a_folder_of_the_same_name_hides_nothing(tmp_path):
+    """`ottla` is also the name of a clone; Python may start in the folder that contains it."""
+    (tmp_path / "ottla").mkdir()
+    script = "import ottla; print(ottla.__file__)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout == f"{ottla.__file__}\n"
+
+
+@checkout_only
 @pytest.mark.parametrize("shadow", ["client.py", "storage/__init__.py"])
 def test_a_foreign_package_of_the_same_name_is_told(tmp_path, shadow):
     (tmp_path / shadow).parent.mkdir(exist_ok=True)

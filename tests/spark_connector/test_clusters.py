@@ -7,17 +7,17 @@ import os
 import subprocess
 import sysconfig
 import venv
-import zipfile
 from functools import partial
 from pathlib import Path
 
 import pyspark
 import pytest
 
+from client import topic_partition
 from client.admin.admin import Admin
 from client.producer.producer import Producer
+from ottla import py_files
 from ottla.jvm.spark_environment import spark_environment
-from spark_connector import py_files
 from support.broker import broker_process
 from support.counts import full_only
 from support.deadlines import DEADLINE_S
@@ -38,10 +38,10 @@ spark.dataSource.register(DefaultSource)
 def where(batches):
     import pyarrow
 
-    import client
+    from client import topic_partition
 
     for batch in batches:
-        yield pyarrow.RecordBatch.from_pydict({"found": [client.__file__] * batch.num_rows})
+        yield pyarrow.RecordBatch.from_pydict({"found": [topic_partition.__file__] * batch.num_rows})
 
 
 def topic(name):
@@ -88,26 +88,6 @@ def python_without_us(folder):
     return python
 
 
-def test_the_archive_has_every_package_and_nothing_compiled(tmp_path):
-    path = tmp_path / "ottla.zip"
-    assert py_files.main([str(path)]) == 0
-    names = zipfile.ZipFile(path).namelist()
-    assert {name.partition("/")[0] for name in names} == set(py_files.PACKAGES)
-    assert {
-        "client/consumer/reader.py",
-        "pyspark_ottla/__init__.py",
-        "spark_connector/data_source.py",
-        "protocol/messages/fetch.py",
-    } <= set(names)
-    assert all(name.endswith(".py") for name in names)
-
-
-@pytest.mark.parametrize("arguments", [[], ["ottla.whl"], ["a.zip", "b.zip"]])
-def test_the_archive_is_a_zip(arguments, capsys):
-    assert py_files.main(arguments) == 2
-    assert "ARCHIVE.zip" in capsys.readouterr().err
-
-
 @full_only
 @pytest.mark.timeout(600)
 async def test_executors_without_access_to_the_checkout(tmp_path):
@@ -148,4 +128,4 @@ async def test_executors_without_access_to_the_checkout(tmp_path):
     assert done.returncode == 0, done.stderr
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("WHERE", "READ")))
     assert said["READ"] == f"{records} DRAFT 000000 DRAFT {records - 1:06d}"
-    assert said["WHERE"] == "./ottla.zip/client/__init__.py"
+    assert said["WHERE"] == f"./ottla.zip/{topic_partition.__name__.replace('.', '/')}.py"
