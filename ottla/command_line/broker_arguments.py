@@ -7,10 +7,11 @@ uses the same functions.
 from collections.abc import Sequence
 from pathlib import Path
 
-from ottla.command_line.failure import CommandError
+from ottla.command_line.broker_short_options import SHORT_OPTIONS, long_forms
+from ottla.command_line.failure import CommandError, suggest
 from protocol.classic_names import Reader, advice
 
-USAGE = "usage: ottla broker [server.properties] [--set name=value]..."
+USAGE = "usage: ottla broker [server.properties] [--port PORT] [--data-dir DIR] [--set name=value]..."
 
 
 def run_from_arguments(arguments: Sequence[str]) -> int:
@@ -23,9 +24,13 @@ def run_from_arguments(arguments: Sequence[str]) -> int:
 
 
 def parse_arguments(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
-    """Return the properties file, if one is given, and the values of `--set`. Raises CommandError."""
+    """Return the properties file, if one is given, and the values of `--set` and its short forms.
+
+    Raises CommandError.
+    """
     path: Path | None = None
     settings: list[str] = []
+    short: dict[str, str] = {}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
@@ -35,15 +40,20 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
             settings.append(rest.pop(0))
         elif word.startswith("--set="):
             settings.append(word.removeprefix("--set="))
+        elif (short_option := word.partition("=")[0]) in SHORT_OPTIONS:
+            if "=" not in word and not rest:
+                raise CommandError(f"{word} needs a value; {USAGE}")
+            short[short_option] = word.partition("=")[2] if "=" in word else rest.pop(0)
         elif word.startswith("-") and word != "-":
             option = word.partition("=")[0]
             instead = advice(option, Reader.BROKER)
-            raise CommandError(f"no such option: {option}{'' if instead is None else f': {instead}'}; {USAGE}")
+            hint = suggest(option, ["--set", *SHORT_OPTIONS]) if instead is None else f": {instead}"
+            raise CommandError(f"no such option: {option}{hint}; {USAGE}")
         elif path is None:
             path = Path(word)
         else:
             raise CommandError(f"only one properties file is allowed, not also {word!r}; {USAGE}")
-    return path, settings
+    return path, settings + long_forms(short, path, settings)
 
 
 def run_broker(path: Path | None, settings: Sequence[str]) -> int:

@@ -6,12 +6,18 @@ from typing import Annotated
 import typer
 
 from ottla.command_line.broker_arguments import run_broker
+from ottla.command_line.broker_short_options import long_forms
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(epilog="Example:  ottla broker --set listeners=PLAINTEXT://127.0.0.1:9192 --set log.dirs=/tmp/ottla")
+    @app.command(
+        epilog=(
+            "Examples:  ottla broker --port 9192 --data-dir /tmp/ottla;"
+            "  ottla broker server.properties --set num.partitions=3"
+        )
+    )
     def broker(
         properties: Annotated[
             Path | None,
@@ -21,10 +27,21 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting; overrides the file. Repeatable."),
         ] = None,
+        port: Annotated[
+            str | None,
+            typer.Option("--port", metavar="PORT", help="The port of the listener, if nothing else sets `listeners`."),
+        ] = None,
+        data_dir: Annotated[
+            str | None,
+            typer.Option("--data-dir", metavar="DIR", help="The log directory, if nothing else sets `log.dirs`."),
+        ] = None,
     ) -> None:
         """Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.
 
         Without a file the broker listens on 127.0.0.1:9092; with a file, settings that it does not contain have
         Kafka's defaults.
         """
-        raise typer.Exit(run_broker(properties, settings or []))
+        given = settings or []
+        short = {"--port": port, "--data-dir": data_dir}
+        long = long_forms({option: value for option, value in short.items() if value is not None}, properties, given)
+        raise typer.Exit(run_broker(properties, given + long))

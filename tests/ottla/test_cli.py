@@ -13,8 +13,8 @@ from typer.main import get_command
 import ottla as package
 from client.wire.connection import SOFTWARE_VERSION
 from ottla.app import COMMANDS as SUMMARIES
-from ottla.app import app, load_command
-from ottla.command_line.broker_arguments import parse_arguments, parse_settings
+from ottla.app import app, load_command, run_app
+from ottla.command_line.broker_arguments import parse_arguments, parse_settings, run_from_arguments
 from ottla.command_line.failure import CommandError, explain, suggest
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
@@ -161,6 +161,11 @@ def test_version_is_one(ottla):
         (("broker", "--set", "x"), "'x' is not name=value"),
         (("broker", "/no/such.properties"), "no properties file /no/such.properties"),
         (("broker", "--set", "no.such.setting=1"), "no.such.setting"),
+        (("broker", "--prot", "1"), "no such option: --prot (did you mean --port?)"),
+        (("broker", "--port"), "--port needs a value"),
+        (("broker", "--port", "65536"), "--port '65536': must be a number from 0 to 65535"),
+        (("broker", "--port=x"), "--port 'x': must be a number"),
+        (("broker", "--data-dir", "a,b"), "--data-dir 'a,b': must be one directory"),
         (("topics", "list", "-b", "host:port"), "bootstrap_servers='host:port'"),
     ],
 )
@@ -182,9 +187,35 @@ def test_unexpected_errors_are_one_line_too(ottla, monkeypatch):
 def test_broker_arguments():
     assert parse_arguments([]) == (None, [])
     assert parse_arguments(["f", "--set", "a=1", "--set=b=2", "-s", "c=3"]) == (Path("f"), ["a=1", "b=2", "c=3"])
+    short = ["--port", "1", "--data-dir=d", "-s", "a=1"]
+    assert parse_arguments(short) == (None, ["a=1", "listeners=PLAINTEXT://127.0.0.1:1", "log.dirs=d"])
     assert parse_settings(["a=1=2", " b = x "]) == {"a": "1=2", "b": "x"}
     with pytest.raises(CommandError, match="'=1' is not name=value"):
         parse_settings(["=1"])
+
+
+def run_without_typer(words):
+    return run_from_arguments(words[1:])
+
+
+@pytest.mark.parametrize("run", [run_without_typer, run_app])
+def test_a_short_form_is_for_a_setting_that_nothing_else_sets(tmp_path, run):
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://0.0.0.0:9092\nlog.dir=/kafka\n")
+    for words, message in (
+        (("--port", "1", "--set", "listeners=X"), "--port 1 and --set listeners=X set the same: use one of them"),
+        (("--data-dir", "d", "-s", "log.dir=e"), "--data-dir d and --set log.dir=e set the same: use one of them"),
+        ((file, "--port", "1"), f"--port 1: {file} has listeners=PLAINTEXT://0.0.0.0:9092; use --set listeners=… to"),
+        ((file, "--data-dir", "d"), f"--data-dir d: {file} has log.dir=/kafka; use --set log.dir=… to"),
+    ):
+        with pytest.raises(CommandError, match=re.escape(message)):
+            run(["broker", *map(str, words)])
+
+
+def test_with_a_file_a_port_is_one_of_all_addresses(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=3\n")
+    assert parse_arguments([str(file), "--port", "1"]) == (file, ["listeners=PLAINTEXT://:1"])
 
 
 def test_broker_start_imports_neither_typer_nor_rich():

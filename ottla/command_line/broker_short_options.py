@@ -1,0 +1,54 @@
+"""`--port` and `--data-dir` of `ottla broker`: short forms of `--set listeners=…` and `--set log.dirs=…`.
+
+A short form is for a setting that nothing else sets. If `--set` or the properties file also sets it, the command
+refuses and names both; otherwise `--port` would replace a host, a security protocol or further listeners.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ottla.command_line.failure import CommandError
+
+SHORT_OPTIONS: Final = {"--port": ("listeners",), "--data-dir": ("log.dirs", "log.dir")}
+"""The options, with the settings that must not be set, too; the option sets the first one."""
+
+
+def long_forms(short: Mapping[str, str], path: Path | None, settings: Sequence[str]) -> list[str]:
+    """Return "name=value" for each of these options and its value.
+
+    path: the properties file. settings: the values of `--set`. Raises CommandError for a wrong value, and for a setting
+    that the file or `--set` has.
+    """
+    if not short:
+        return []
+    given = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in settings)}
+    in_file = _read(path)
+    for option, value in short.items():
+        for name in SHORT_OPTIONS[option]:
+            if name in given:
+                raise CommandError(f"{option} {value} and --set {name}={given[name]} set the same: use one of them")
+            if name in in_file:
+                raise CommandError(
+                    f"{option} {value}: {path} has {name}={in_file[name]}; use --set {name}=… to override the file"
+                )
+    return [f"{SHORT_OPTIONS[option][0]}={_value(option, value, path)}" for option, value in short.items()]
+
+
+def _read(path: Path | None) -> dict[str, str]:
+    if path is None or not path.is_file():  # the caller reports a missing file
+        return {}
+    from broker.settings.properties import read_properties  # the short forms are rare, `--help` needs no broker
+
+    return read_properties(path)
+
+
+def _value(option: str, text: str, path: Path | None) -> str:
+    """Return the value of the setting. Like Kafka, a broker with a file listens on all addresses by default."""
+    if option == "--data-dir":
+        if not text or "," in text:
+            raise CommandError(f"{option} {text!r}: must be one directory; --set log.dirs=… takes several")
+        return text
+    if not (text.isascii() and text.isdigit() and int(text) < 65536):
+        raise CommandError(f"{option} {text!r}: must be a number from 0 to 65535 (0: a free port)")
+    return f"PLAINTEXT://{'127.0.0.1' if path is None else ''}:{text}"
