@@ -4,6 +4,7 @@ A subcommand's module is imported when the subcommand runs: together the modules
 broker. `ottla --help` lists the subcommands from `COMMANDS`.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from contextvars import copy_context
@@ -17,6 +18,7 @@ from typer.main import get_command
 from ottla import __version__
 from ottla.command_line.command_group import CommandGroup
 from ottla.command_line.global_options import ProfileBefore, ServerBefore
+from ottla.command_line.shell_completion import VARIABLE, complete
 
 COMMANDS: Final = {
     "broker": "Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.",
@@ -105,6 +107,8 @@ def run_app(arguments: Sequence[str]) -> int:
     command = get_command(app)
     _escape_markup(command)
     run = partial(command, list(arguments), prog_name="ottla", standalone_mode=False)
+    if VARIABLE in os.environ:
+        return complete(run)
     result = copy_context().run(run)  # the chosen profile is forgotten afterwards
     return result if isinstance(result, int) else 0
 

@@ -18,11 +18,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from ottla.command_line import variables
+from ottla.command_line.completion import complete_profiles, complete_servers
 from ottla.command_line.failure import CommandError
 from protocol.classic_names import option_of
-
-BOOTSTRAP_SERVER_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVER"
-PROFILE_VARIABLE: Final = "OTTLA_PROFILE"
 
 _SERVER: Final = "--bootstrap-server"
 _PROFILE: Final = "--profile"
@@ -53,6 +52,7 @@ ServerBefore = Annotated[
         "-b",
         metavar="HOST:PORT",
         callback=_remember_server,
+        autocompletion=complete_servers,
         help="A broker of the cluster. Before or after the command.",
     ),
 ]
@@ -61,7 +61,8 @@ ProfileBefore = Annotated[
     typer.Option(
         _PROFILE,
         metavar="NAME",
-        envvar=PROFILE_VARIABLE,
+        envvar=variables.PROFILE,
+        autocompletion=complete_profiles,
         callback=_remember_profile,
         help="A profile of `ottla profile`: bootstrap servers and client settings. Before or after the command.",
     ),
@@ -79,7 +80,7 @@ def prepare(context: typer.Context, command: Any) -> None:
             command.params += [_copied(before["bootstrap_server"]), _copied(before["profile"])]
         return
     server = next((one for one in command.params if _SERVER in one.opts), None)
-    connects = server is not None and server.envvar == BOOTSTRAP_SERVER_VARIABLE
+    connects = server is not None and server.envvar == variables.BOOTSTRAP_SERVER
     if not context.resilient_parsing:
         _refuse_unknown(context, command, has_server=server is not None, has_profile=connects)
     if connects:

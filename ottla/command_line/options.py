@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from client.topic_partition import TopicPartition
+from ottla.command_line import variables
+from ottla.command_line.completion import complete_servers
 from ottla.command_line.failure import CommandError
-from ottla.command_line.global_options import BOOTSTRAP_SERVER_VARIABLE
 from registry.znodes.tree import LAYOUTS
 
 BootstrapServer = Annotated[
@@ -17,7 +18,8 @@ BootstrapServer = Annotated[
     typer.Option(
         "--bootstrap-server",
         "-b",
-        envvar=BOOTSTRAP_SERVER_VARIABLE,
+        envvar=variables.BOOTSTRAP_SERVER,
+        autocompletion=complete_servers,
         metavar="HOST:PORT",
         help="A broker of the cluster; separate several with commas.",
     ),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.command_line import client_settings
+from ottla.command_line import client_settings, variables
 from ottla.command_line.client_settings import SERVERS, Value
 from ottla.command_line.failure import CommandError, suggest
 
@@ -49,7 +49,7 @@ NO_PROFILE: Final = Profile()
 
 def path() -> Path:
     """Return the path of the file, which may not exist."""
-    if given := os.environ.get("OTTLA_CONFIG"):
+    if given := os.environ.get(variables.CONFIG):
         return Path(given)
     base = os.environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path.home() / ".config") / "ottla" / "profiles.toml"

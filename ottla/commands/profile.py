@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from ottla.command_line import client_settings, profiles
+from ottla.command_line import client_settings, profiles, variables
 from ottla.command_line.client_settings import SERVERS, Value
+from ottla.command_line.completion import complete_client_settings, complete_profiles, complete_servers
 from ottla.command_line.failure import CommandError
-from ottla.command_line.global_options import PROFILE_VARIABLE
 from ottla.command_line.options import AsJson, parse_pairs
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.profiles import Profile, ProfileFile
 
 profile = typer.Typer(help="Profiles: named clusters with client settings.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The name of the profile.", metavar="NAME")]
+Name = Annotated[str, typer.Argument(help="The name of the profile.", metavar="NAME", autocompletion=complete_profiles)]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,11 +36,18 @@ def create(
             "-b",
             metavar="HOST:PORT",
             help="A broker of the cluster; separate several with commas.",
+            autocompletion=complete_servers,
         ),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A client setting, by Kafka's name. Repeatable."),
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="NAME=VALUE",
+            help="A client setting, by Kafka's name. Repeatable.",
+            autocompletion=complete_client_settings,
+        ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the profile if it exists.")] = False,
 ) -> None:
@@ -62,7 +69,9 @@ def create(
 
 @profile.command(epilog="Examples:  ottla profile use staging;  ottla profile use --none")
 def use(
-    name: Annotated[str | None, typer.Argument(help="The name of the profile.", metavar="[NAME]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The name of the profile.", metavar="[NAME]", autocompletion=complete_profiles)
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="No profile is the current one.")] = False,
 ) -> None:
     """Make a profile the current one: commands use it if no other profile is given."""
@@ -70,8 +79,8 @@ def use(
         raise CommandError("give either the name of a profile or --none")
     profiles.use(name)
     print("no profile is the current one" if name is None else f"{name} is the current profile")
-    if given := os.environ.get(PROFILE_VARIABLE):
-        print(f"in this shell {PROFILE_VARIABLE}={given} overrides it")
+    if given := os.environ.get(variables.PROFILE):
+        print(f"in this shell {variables.PROFILE}={given} overrides it")
 
 
 @profile.command("list", epilog="Example:  ottla profile list --json")
@@ -93,7 +102,12 @@ def list_profiles(as_json: AsJson = False) -> None:
 @profile.command(epilog="Example:  ottla profile show staging")
 def show(
     name: Annotated[
-        str | None, typer.Argument(help="The name of the profile. Default: the current one.", metavar="[NAME]")
+        str | None,
+        typer.Argument(
+            help="The name of the profile. Default: the current one.",
+            metavar="[NAME]",
+            autocompletion=complete_profiles,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -121,7 +135,7 @@ def delete(name: Name) -> None:
 
 def _current(file: ProfileFile) -> str | None:
     """Return the name of the profile that commands use if no other one is given."""
-    return os.environ.get(PROFILE_VARIABLE) or file.current
+    return os.environ.get(variables.PROFILE) or file.current
 
 
 def _document(one: Profile, current: str | None) -> dict[str, Any]:

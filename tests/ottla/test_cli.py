@@ -138,7 +138,11 @@ def test_a_command_does_not_import_the_others(monkeypatch):
 )
 def test_the_shell_completes_commands_and_options(typed, found):
     last = str(len(typed.split()))
-    completion = {"_OTTLA_COMPLETE": "complete_bash", "COMP_WORDS": f"ottla {typed}", "COMP_CWORD": last}
+    completion = {
+        "_OTTLA_COMPLETE": "complete_bash",
+        "COMP_WORDS": "\n".join(["ottla", *typed.split()]),
+        "COMP_CWORD": last,
+    }
     command = [sys.executable, "-m", "ottla"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | completion)
     assert done.stdout.split() == [found]
