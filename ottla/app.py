@@ -35,10 +35,15 @@ COMMANDS: Final = {
     "zookeeper": "Run the ZooKeeper of pyspark's jars on 127.0.0.1, for development; Ctrl-C stops it.",
     "cluster": "Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.",
     "topics": "List, create, describe, alter, trim and delete topics.",
+    "brokers": "Show brokers with their partitions, log directories and settings.",
     "configs": "Show and change the settings of topics and brokers.",
     "groups": "Consumer groups: their members, offsets and lag.",
     "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
     "reassign": "Move partitions to other brokers and log directories, show the progress, cancel moves.",
+    "log-dirs": ("Show the log directories of brokers with their free space, and the size and lag of every replica."),
+    "api-versions": (
+        "Show the APIs that brokers serve, the range of their versions, and the version that this client uses."
+    ),
     "profile": "Profiles: named clusters with client settings.",
     "perf": "Measure throughput and latency.",
     "zk": "Show the tree of a cluster's ZooKeeper, and change it.",

@@ -65,6 +65,17 @@ def human_bytes(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
+def number_ranges(numbers: Sequence[int]) -> str:
+    """Format sorted numbers, with a hyphen for each run: "0-3,7"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
 def discard(stream: TextIO) -> None:
     """Redirect a stream to /dev/null: its reader is gone (`| head`), and the last flush must not fail."""
     null = os.open(os.devnull, os.O_WRONLY)

@@ -12,7 +12,7 @@ from client.admin.types import ResourceType
 from client.errors import GroupIdNotFoundError, KafkaError, RecordTooLargeError
 from client.topic_partition import TopicPartition
 from client.wire.event_loop import new_event_loop
-from client.wire.metadata import TopicMetadata
+from client.wire.metadata import BrokerMetadata, TopicMetadata
 from ottla.command_line.clients import Admin, Consumer, Reader
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.output import discard
@@ -89,6 +89,18 @@ def check_partition(known: Mapping[str, TopicMetadata], partition: TopicPartitio
     if not has_partition(known, partition):
         last = max(known[partition.topic].partitions)
         raise CommandError(f"{where}topic {partition.topic} has partitions 0 to {last}, not {partition.partition}")
+
+
+async def live_brokers(admin: Admin, wanted: Iterable[int], option: str) -> list[BrokerMetadata]:
+    """Return the live brokers with these ids, or all if there is none in `wanted`. Raises CommandError."""
+    alive = {broker.node_id: broker for broker in (await admin.describe_cluster()).brokers}
+    ids = sorted(set(wanted)) or sorted(alive)
+    for broker_id in ids:
+        if broker_id not in alive:
+            raise CommandError(
+                f"{option} {broker_id}: the cluster has no such live broker, only {', '.join(map(str, sorted(alive)))}"
+            )
+    return [alive[broker_id] for broker_id in ids]
 
 
 async def unknown_group(admin: Admin, name: str, error: KafkaError) -> Exception:

@@ -1,4 +1,7 @@
-"""`ottla cluster`: ZooKeeper and several brokers on this machine, in one terminal, until Ctrl-C."""
+"""`ottla cluster`: ZooKeeper and several brokers on this machine, in one terminal, until Ctrl-C.
+
+Its subcommands, which show a running cluster, are in `cluster_description`.
+"""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,57 +15,97 @@ from ottla.cluster.local_cluster import LocalCluster
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import parse_pairs
 from ottla.command_line.session import on_stop_signals, run, say
+from ottla.commands import cluster_description
+
+cluster = typer.Typer()
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
+    cluster_description.register(cluster)
+    app.add_typer(cluster, name="cluster")
 
-    @app.command(epilog="Example:  ottla cluster --brokers 3 --data-dir ./cluster --set num.partitions=6")
-    def cluster(
-        brokers: Annotated[int, typer.Option("--brokers", min=1, max=20, help="How many brokers.")] = 3,
-        zookeeper_nodes: Annotated[
-            int, typer.Option("--zookeeper-nodes", min=1, max=7, help="How many ZooKeeper servers: 1, or 3.")
-        ] = 1,
-        port: Annotated[
-            int, typer.Option("--port", "-p", min=0, max=65535, help="Port of the first broker; 0: any free ports.")
-        ] = 9092,
-        zookeeper_port: Annotated[
-            int, typer.Option("--zookeeper-port", min=0, max=65535, help="Port of the first ZooKeeper; 0: any free.")
-        ] = 2181,
-        console_port: Annotated[
-            int, typer.Option("--console-port", min=0, max=65535, help="Port of the first broker's console; 0: any.")
-        ] = 8080,
-        console: Annotated[bool, typer.Option("--console/--no-console", help="Whether brokers have a console.")] = True,
-        data_dir: Annotated[
-            Path | None,
-            typer.Option("--data-dir", "-d", metavar="DIR", help="Where to keep the data. Default: temporary."),
-        ] = None,
-        settings: Annotated[
-            list[str] | None,
-            typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of every broker. Repeatable."),
-        ] = None,
-        quiet: Annotated[
-            bool, typer.Option("--quiet", "-q", help="Print only the brokers' warnings and errors.")
-        ] = False,
-    ) -> None:
-        """Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.
 
-        If a broker ends unexpectedly, the command reports it and the others continue; the exit code is then 1. A
-        second Ctrl-C kills the brokers.
+@cluster.callback(
+    invoke_without_command=True,
+    epilog="Example:  ottla cluster --brokers 3 --data-dir ./cluster --set num.partitions=6",
+)
+def run_cluster(
+    context: typer.Context,
+    brokers: Annotated[int, typer.Option("--brokers", min=1, max=20, help="How many brokers.")] = 3,
+    zookeeper_nodes: Annotated[
+        int, typer.Option("--zookeeper-nodes", min=1, max=7, help="How many ZooKeeper servers: 1, or 3.")
+    ] = 1,
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port of the first broker; 0: any free ports.")
+    ] = 9092,
+    zookeeper_port: Annotated[
+        int, typer.Option("--zookeeper-port", min=0, max=65535, help="Port of the first ZooKeeper; 0: any free.")
+    ] = 2181,
+    console_port: Annotated[
+        int, typer.Option("--console-port", min=0, max=65535, help="Port of the first broker's console; 0: any.")
+    ] = 8080,
+    console: Annotated[bool, typer.Option("--console/--no-console", help="Whether brokers have a console.")] = True,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option("--data-dir", "-d", metavar="DIR", help="Where to keep the data. Default: temporary."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of every broker. Repeatable."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the brokers' warnings and errors.")] = False,
+) -> None:
+    """Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.
 
-        ZooKeeper is in pyspark's jars: pip install 'ottla[zookeeper]' installs it and a Java.
-        """
-        made = LocalCluster(
-            data_dir,
-            brokers=brokers,
-            zookeeper_nodes=zookeeper_nodes,
-            port=port,
-            zookeeper_port=zookeeper_port,
-            console_port=console_port if console else None,
-            settings=parse_pairs(settings, "--set"),
-            quiet=quiet,
-        )
-        run(_serve(made, is_kept=data_dir is not None))
+    If a broker ends unexpectedly, the command reports it and the others continue; the exit code is then 1. A
+    second Ctrl-C kills the brokers.
+
+    ZooKeeper is in pyspark's jars: pip install 'ottla[zookeeper]' installs it and a Java.
+
+    `describe` and `id` show a cluster that runs; the options of this command do not apply to them.
+    """
+    _check_options(context)
+    if context.invoked_subcommand is not None:
+        return
+    made = LocalCluster(
+        data_dir,
+        brokers=brokers,
+        zookeeper_nodes=zookeeper_nodes,
+        port=port,
+        zookeeper_port=zookeeper_port,
+        console_port=console_port if console else None,
+        settings=parse_pairs(settings, "--set"),
+        quiet=quiet,
+    )
+    run(_serve(made, is_kept=data_dir is not None))
+
+
+_OF_SUBCOMMANDS = {"bootstrap_server": "--bootstrap-server", "profile": "--profile"}
+
+
+def _check_options(context: typer.Context) -> None:
+    """Raise CommandError for options of `ottla cluster` before a subcommand, and of subcommands without one."""
+    if context.invoked_subcommand is None:
+        for level in (context, context.find_root()):
+            for name, option in _OF_SUBCOMMANDS.items():
+                if _was_typed(level, name):
+                    raise CommandError(
+                        f"`ottla cluster` starts a cluster and has no option {option};"
+                        " `ottla cluster describe` shows a cluster that runs"
+                    )
+        return
+    for parameter in context.command.params:
+        if parameter.name not in _OF_SUBCOMMANDS and _was_typed(context, parameter.name or ""):
+            raise CommandError(
+                f"{parameter.opts[0]} is an option of `ottla cluster` alone, which starts a cluster; it cannot be used"
+                f" with `ottla cluster {context.invoked_subcommand}`"
+            )
+
+
+def _was_typed(context: Any, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 async def _serve(cluster: LocalCluster, *, is_kept: bool) -> None:

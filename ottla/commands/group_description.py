@@ -10,7 +10,7 @@ from client.consumer.offsets import LATEST
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
-from ottla.command_line.output import print_table
+from ottla.command_line.output import number_ranges, print_table
 
 _CONSUMERS = "consumer"
 
@@ -137,15 +137,4 @@ def _assigned(topics: Mapping[str, Sequence[int]] | None) -> str | None:
     """Format a member's assignment: "orders:0-3,7 audit:0"."""
     if not topics:
         return None
-    return " ".join(f"{topic}:{_ranges(numbers)}" for topic, numbers in topics.items())
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Format sorted numbers, with a hyphen for each run: "0-3,7"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return " ".join(f"{topic}:{number_ranges(numbers)}" for topic, numbers in topics.items())

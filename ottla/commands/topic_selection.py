@@ -1,6 +1,5 @@
 """Which topics and partitions `ottla topics` selects: by name, by regular expression, by the state of partitions."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
@@ -12,6 +11,7 @@ from client.wire.metadata import PartitionMetadata, TopicMetadata
 from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.session import describe_topics
+from ottla.records.record_filter import compile_expression
 
 MIN_ISR = "min.insync.replicas"
 
@@ -72,7 +72,7 @@ async def named_topics(admin: Admin, names: Sequence[str] | None, *, regex: bool
         return await describe_topics(admin, names or None)
     if not names:
         raise CommandError("--regex needs a regular expression: give it in place of TOPIC")
-    expressions = [_compiled(name) for name in names]
+    expressions = [compile_expression(name, "--regex") for name in names]
     topics = await admin.describe_topics()
     for expression in expressions:
         if not any(expression.fullmatch(name) for name in topics):
@@ -80,13 +80,6 @@ async def named_topics(admin: Admin, names: Sequence[str] | None, *, regex: bool
     return {
         name: topic for name, topic in topics.items() if any(expression.fullmatch(name) for expression in expressions)
     }
-
-
-def _compiled(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise CommandError(f"--regex: {text!r} is not a regular expression: {error}") from None
 
 
 async def partitions_in_state(

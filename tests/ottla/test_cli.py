@@ -63,11 +63,20 @@ COMMANDS = [
     *(("zk", name) for name in ("ls", "get", "stat", "tree", "watch", "create", "set", "delete")),
     ("zookeeper",),
     ("cluster",),
+    ("cluster", "describe"),
+    ("cluster", "id"),
+    ("brokers",),
+    ("brokers", "list"),
+    ("brokers", "describe"),
+    ("log-dirs",),
+    ("api-versions",),
     ("help",),
     ("profile",),
     *(("profile", name) for name in ("create", "use", "list", "show", "delete")),
 ]
-GROUPS = [(name,) for name in ("topics", "configs", "groups", "transactions", "reassign", "perf", "zk", "profile")]
+GROUPS = [
+    (name,) for name in ("topics", "configs", "groups", "transactions", "reassign", "perf", "zk", "brokers", "profile")
+]
 
 
 def plain(text):

@@ -92,7 +92,7 @@ def test_regular_expressions_select_topics(on):
     assert names("list", "rx.invoices") == ["rx.invoices"]
     assert names("describe", "--regex", ".*-old") == ["rx.orders-old"]
     assert "no topic matches 'rx'" in on("topics", "list", "-r", "rx", code=1).err
-    assert "'(' is not a regular expression: missing )" in on("topics", "list", "-r", "(", code=1).err
+    assert "--regex '(' is not a regular expression: missing )" in on("topics", "list", "-r", "(", code=1).err
     assert "--regex needs a regular expression" in on("topics", "list", "-r", code=1).err
     assert "did you mean rx.orders" in on("topics", "list", "rx.order", code=1).err
     assert (
