@@ -16,6 +16,7 @@ def main() -> int:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting that overrides the file's"
     )
+    parser.add_argument("--log-level", metavar="LEVEL", help="FATAL, ERROR, WARN, INFO, DEBUG or TRACE")
     arguments = parser.parse_args()
     overrides = {}
     for assignment in arguments.set:
@@ -23,6 +24,8 @@ def main() -> int:
         if not equals or not name:
             parser.error(f"--set takes name=value, not {assignment!r}")
         overrides[name] = value
+    if arguments.log_level is not None:
+        overrides["ottla.log.level"] = arguments.log_level
     return run(arguments.properties, overrides)
 
 

@@ -9,13 +9,16 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from broker.broker import Broker
 from broker.errors import BrokerStartError
 from broker.first_commands import READY, TRY, first_commands
 from broker.log_dir_failures import RegistryDirectoryFailedError
+from broker.log_lines import JSON, TEXT, json_line, set_up_log
+from broker.service_manager import ServiceManager
 from broker.settings.config import BrokerConfig
 from client.wire.event_loop import new_event_loop
 from registry.errors import RegistryError
@@ -42,20 +45,28 @@ def data_directory() -> Path:
 
 
 def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None = None, *, quiet: bool = False) -> int:
-    """Run a broker until SIGTERM or SIGINT, and return the exit code. An error is one line on standard error."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    """Run a broker until SIGTERM, SIGINT or SIGHUP. Return the exit code. An error is one line on standard error."""
+    manager = ServiceManager(os.environ)
+    log_format = TEXT
     try:
         config = BrokerConfig.load(properties_path, overrides or {}, data_dir=data_directory(), environment=os.environ)
+        log_format = config.ottla_log_format
+        set_up_log(log_format, config.ottla_log_level)
         for warning in config.warnings:
             logger.warning(warning)
         _allow_many_open_files()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(config, quiet=quiet))
+            runner.run(_serve(config, manager, quiet=quiet))
     except Exception as error:
         reason = _first_leaf(error)
-        if not isinstance(reason, EXPECTED):
+        is_expected = isinstance(reason, EXPECTED)
+        manager.status(str(reason))
+        if log_format == JSON:
+            logger.critical("%s", reason, exc_info=None if is_expected else error)
+        elif is_expected:
+            print(f"ottla: {reason}", file=sys.stderr)
+        else:
             raise
-        print(f"ottla: {reason}", file=sys.stderr)
         return 1
     return 0
 
@@ -67,26 +78,52 @@ def _allow_many_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _serve(config: BrokerConfig, *, quiet: bool) -> None:
+async def _serve(config: BrokerConfig, manager: ServiceManager, *, quiet: bool) -> None:
     broker = Broker(config)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, broker.stop)
+
+    def stop() -> None:
+        manager.stopping()
+        broker.stop()
+
+    _on_stop_signals(stop)
+    manager.status("loading the logs")
+    watchdog = asyncio.create_task(manager.run_watchdog())
 
     def ready(broker: Broker) -> None:
         gc.freeze()  # modules, tables and settings are permanent: the collector can skip them
         if not quiet:
             _say_ready(broker)
+        manager.ready(f"broker {config.broker_id} serves {broker.bootstrap_servers}")
 
-    await broker.run(ready)
+    try:
+        await broker.run(ready)
+    finally:
+        manager.stopping()  # also if a service of the broker has failed
+        watchdog.cancel()
     logger.info("stopped cleanly")
 
 
+def _on_stop_signals(stop: Callable[[], None]) -> None:
+    """Call `stop` on SIGTERM, Ctrl-C, and SIGHUP (the terminal was closed) unless that is ignored (nohup)."""
+    loop = asyncio.get_running_loop()
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, stop)
+
+
 def _say_ready(broker: Broker) -> None:
-    """Print the listeners, the data directories, the console's URL and three commands to try."""
+    """Print the listeners, the data directories, the console's URL, and, as text, three commands to try."""
     config = broker.config
+    listening = [str(broker.advertised(listener)) for listener in config.listeners]
+    if config.ottla_log_format == JSON:
+        url = None if broker.console is None else broker.console.url
+        facts = {"listening": listening, "data": [str(path) for path in config.log_dirs], "console": url}
+        print(json_line(logger.name, READY, facts, time.time()), flush=True)
+        return
     lines = ["", READY]
-    lines += [f"  listening   {broker.advertised(listener)}" for listener in config.listeners]
+    lines += [f"  listening   {address}" for address in listening]
     lines.append(f"  data        {', '.join(str(path) for path in config.log_dirs)}")
     if broker.console is not None:
         lines.append(f"  console     {broker.console.url}")

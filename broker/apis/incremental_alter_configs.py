@@ -6,6 +6,7 @@ from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from broker.settings.changes import Change, ConfigChanges
+from broker.settings.dynamic import Operation as LevelOperation
 from broker.settings.dynamic import alter
 from protocol.error_codes import ErrorCode
 from protocol.messages.incremental_alter_configs import (
@@ -29,7 +30,9 @@ class IncrementalAlterConfigsHandler(Handler[IncrementalAlterConfigsRequest, Inc
         self, request: IncrementalAlterConfigsRequest, context: RequestContext
     ) -> IncrementalAlterConfigsResponse:
         """See the module docstring."""
-        outcomes = await self._changes.alter_each(request.resources, _change, validate_only=request.validate_only)
+        outcomes = await self._changes.alter_each(
+            request.resources, _change, _operations, validate_only=request.validate_only
+        )
         return IncrementalAlterConfigsResponse(responses=[_response(*outcome) for outcome in outcomes])
 
     def failed(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
@@ -39,8 +42,12 @@ class IncrementalAlterConfigsHandler(Handler[IncrementalAlterConfigsRequest, Inc
         )
 
 
+def _operations(resource: AlterConfigsResource) -> list[LevelOperation]:
+    return [(config.name, config.config_operation, config.value) for config in resource.configs]
+
+
 def _change(resource: AlterConfigsResource) -> Change:
-    operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
+    operations = _operations(resource)
     return lambda current, settings: alter(current, operations, settings)
 
 

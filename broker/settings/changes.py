@@ -1,6 +1,7 @@
 """Change and describe the settings of a resource: the common part of DescribeConfigs and both AlterConfigs APIs.
 
-A resource is a topic or a broker: the broker that gets the request, or, with an empty name, all brokers.
+A resource is a topic, a broker, or the loggers of a broker. The broker is the one that gets the request; an empty name
+means the settings of all brokers.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from broker.errors import RequestError, unexpected_code
+from broker.log_levels import alter_levels, logger_levels
 from broker.services import Services
 from broker.settings.catalog import BROKER_SETTINGS
 from broker.settings.described import DescribedConfig
-from broker.settings.dynamic import AlterRequestError
+from broker.settings.dynamic import AlterRequestError, Operation
 from broker.topic_names import topic_name_problem
 from protocol.error_codes import ErrorCode
 from storage.log.config import TOPIC_SETTINGS
@@ -29,6 +31,7 @@ class ConfigResource(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
 
 
 class NamedResource(Protocol):
@@ -50,9 +53,17 @@ class ConfigChanges:
         self._services = services
 
     async def alter_each(
-        self, resources: Sequence[R], change_of: Callable[[R], Change], *, validate_only: bool
+        self,
+        resources: Sequence[R],
+        change_of: Callable[[R], Change],
+        levels_of: Callable[[R], list[Operation]] | None = None,
+        *,
+        validate_only: bool,
     ) -> list[Outcome[R]]:
-        """Change each resource of a request; an error of one resource does not affect the others."""
+        """Change each resource of a request; an error of one resource does not affect the others.
+
+        levels_of: returns the operations on the levels of loggers; None if the API cannot change loggers.
+        """
         times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
         outcomes: list[Outcome[R]] = []
         for resource in resources:
@@ -61,7 +72,11 @@ class ConfigChanges:
                 outcomes.append((resource, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."))
                 continue
             try:
-                await self._alter(resource_type, name, change_of(resource), validate_only=validate_only)
+                if levels_of is not None and resource_type == ConfigResource.BROKER_LOGGER:
+                    self._check_logger_broker(name)
+                    alter_levels(levels_of(resource), validate_only=validate_only)
+                else:
+                    await self._alter(resource_type, name, change_of(resource), validate_only=validate_only)
             except Exception as error:
                 outcomes.append((resource, unexpected_code(error, "a change of settings"), str(error)))
             else:
@@ -75,6 +90,9 @@ class ConfigChanges:
                 await self._alter_topic(name, change, validate_only=validate_only)
             elif resource_type == ConfigResource.BROKER:
                 await self._alter_broker(name, change, validate_only=validate_only)
+            elif resource_type == ConfigResource.BROKER_LOGGER:
+                why = "AlterConfigs cannot change the levels of loggers: use IncrementalAlterConfigs"
+                raise RequestError(ErrorCode.INVALID_REQUEST, why)
             else:
                 raise _unexpected(resource_type)
         except AlterRequestError as error:
@@ -116,6 +134,10 @@ class ConfigChanges:
             if self._broker_id(name) is None:
                 return dynamic.describe_cluster_wide(names)
             return dynamic.describe_broker(names)
+        if resource_type == ConfigResource.BROKER_LOGGER:
+            self._check_logger_broker(name)
+            levels = logger_levels().items()
+            return [DescribedConfig.of_logger(one, level) for one, level in levels if not names or one in names]
         raise _unexpected(resource_type)
 
     def _check_topic(self, name: str) -> None:
@@ -138,6 +160,16 @@ class ConfigChanges:
                 f"Unexpected broker id, expected {self._services.broker_id} or empty string, but received {name}",
             )
         return self._services.broker_id
+
+    def _check_logger_broker(self, name: str) -> None:
+        """Raise RequestError unless the name is this broker's id: only the broker itself knows its loggers."""
+        if not name:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        if name != str(self._services.broker_id):
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._services.broker_id}, but received {name}",
+            )
 
 
 def _unexpected(resource_type: int) -> RequestError:

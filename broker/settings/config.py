@@ -1,7 +1,7 @@
 """BrokerConfig: the settings of one broker, parsed, checked and typed.
 
 The sources of a value, in order of precedence, are: a dynamic setting of this broker, a dynamic setting of
-all brokers, the properties file with its overrides, the default. Defaults are Kafka's, except those that
+all brokers, `--set`, the environment, the properties file, the default. Defaults are Kafka's, except those that
 do not suit a single broker: without `zookeeper.connect` the internal topics have one replica and new
 groups do not wait, and without a properties file the broker has the id 0, listens on 127.0.0.1:9092 and
 stores its data in the caller's directory.
@@ -20,7 +20,8 @@ from typing import Any
 from broker.network.listener import Listener, check_ports, parse_listeners, parse_protocol_map
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.checks import check_values, size_warnings
-from broker.settings.names import LISTENER_PREFIX, refuse_unknown
+from broker.settings.environment import EnvironmentSettings, environment_settings, jmx_port
+from broker.settings.names import LISTENER_PREFIX, is_mistake, refuse_unknown, similar_name
 from broker.settings.properties import read_properties
 from broker.settings.refused import refusal
 from protocol.host_port import HostPort, unbracketed
@@ -29,8 +30,6 @@ from storage.setting import HIDDEN, ConfigError, Setting, SettingValue
 
 MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 3_600_000
-
-JMX_PORT = "JMX_PORT"
 
 GROUP_DEFAULTS = {
     "group.consumer.migration.policy": "bidirectional",
@@ -106,6 +105,8 @@ class BrokerConfig:
     socket_send_buffer_bytes: int
     ottla_console_listener: HostPort | None
     ottla_jmx_port: int
+    ottla_log_format: str
+    ottla_log_level: str
     ottla_produce_validation: str
     ottla_zookeeper_legacy07_chroot: str
 
@@ -217,8 +218,17 @@ class BrokerConfig:
     transaction_state_log_segment_bytes: int
     transactional_id_expiration_ms: int
 
-    def __init__(self, static: Mapping[str, str], *, has_file: bool = True, data_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        *,
+        has_file: bool = True,
+        data_dir: Path | None = None,
+        files: Mapping[str, Path] | None = None,
+    ) -> None:
+        """files: the files of the settings that come from one, by name; only there may be unknown names."""
         self.warnings = []
+        self._files = dict(files or {})
         self._assigned_id = None
         self.static = dict(static)
         self.defaults = {
@@ -252,14 +262,28 @@ class BrokerConfig:
     ) -> BrokerConfig:
         """Return the settings of a properties file (None: no file) with `overrides`. Raises ConfigError.
 
-        data_dir: the default of log.dir if there is no file. environment: the environment variables of the process;
-        JMX_PORT, which Kafka's start scripts read, sets ottla.jmx.port if neither file nor overrides set it.
+        data_dir: the default of log.dir if there is no file. environment: the environment variables of the process,
+        which override the file; JMX_PORT, which Kafka's start scripts read, sets ottla.jmx.port if nothing else does.
         """
         static = {} if path is None else read_properties(path)
+        files = {} if path is None else dict.fromkeys(static, path)
+        from_environment = EnvironmentSettings({}, {}, [])
+        if environment is not None:
+            from_environment = environment_settings(environment)
+            static.update(from_environment.values)
         static.update(overrides or {})
         if environment is not None and "ottla.jmx.port" not in static:
-            static.update(_jmx_port(environment))
-        return cls(static, has_file=path is not None, data_dir=data_dir)
+            static.update(jmx_port(environment))
+        files = {name: file for name, file in files.items() if name not in (overrides or {})}
+        try:
+            config = cls(static, has_file=path is not None, data_dir=data_dir, files=files)
+        except ConfigError as error:
+            variable = from_environment.variables.get(error.name)
+            if variable is None or error.name in (overrides or {}):
+                raise
+            raise ConfigError(error.name, error.value, f"{error.rule} (the environment sets {variable})") from None
+        config.warnings += from_environment.warnings
+        return config
 
     def value(self, name: str) -> SettingValue:
         """Return the value of any setting by Kafka's name, without its synonyms in other units and derived defaults."""
@@ -310,7 +334,8 @@ class BrokerConfig:
             return
         setting = BROKER_SETTINGS.get(name)
         if setting is None:
-            raise refuse_unknown(name, text, BROKER_SETTINGS, TOPIC_SETTINGS)
+            self._unknown(name, text)
+            return
         value = setting.parse(text)
         reason = refusal(setting, value)
         if reason is not None:
@@ -319,6 +344,14 @@ class BrokerConfig:
             shown = HIDDEN if setting.is_sensitive else text
             self.warnings.append(f"{name}={shown} has no effect in Ottla yet")
         self.values[name] = value
+
+    def _unknown(self, name: str, text: str) -> None:
+        """Refuse an unknown name; warn if it is in a file, unless it is a mistake. The value may be a password."""
+        if name not in self._files or is_mistake(name, BROKER_SETTINGS, TOPIC_SETTINGS):
+            raise refuse_unknown(name, text, BROKER_SETTINGS, TOPIC_SETTINGS)
+        close = similar_name(name, BROKER_SETTINGS)
+        hint = "" if close is None else f"; the nearest is {close}"
+        self.warnings.append(f"{self._files[name]}: no setting is named {name}: it has no effect{hint}")
 
     def _one_id(self) -> None:
         """Give broker.id and node.id, two names of the same setting, the same value."""
@@ -421,17 +454,6 @@ class BrokerConfig:
         except ConfigError as error:
             setting = TOPIC_SETTINGS[error.name]
             raise ConfigError(setting.server[0], error.value, error.rule) from None
-
-
-def _jmx_port(environment: Mapping[str, str]) -> dict[str, str]:
-    text, setting = environment.get(JMX_PORT, "").strip(), BROKER_SETTINGS["ottla.jmx.port"]
-    if not text:  # Kafka's scripts treat an empty variable as not set
-        return {}
-    try:
-        setting.parse(text)
-    except ConfigError as error:
-        raise ConfigError(JMX_PORT, text, error.rule) from None
-    return {setting.name: text}
 
 
 def _attribute(topic_setting: Setting) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import IntEnum
+from typing import Self
 
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.config import SYNONYMS, BrokerConfig
@@ -28,6 +29,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
 
 
 Synonym = tuple[str, str | None, ConfigSource]
@@ -56,6 +58,13 @@ class DescribedConfig:
         self.source = synonyms[0][2] if synonyms else ConfigSource.DEFAULT_CONFIG
         self.type = 0 if setting is None else int(setting.type)
         self.documentation = None if setting is None else setting.doc
+
+    @classmethod
+    def of_logger(cls, name: str, level: str) -> Self:
+        """Return the level of a logger (KIP-412): never sensitive, without type and synonyms, as in Kafka."""
+        one = cls(name, level, None, [], read_only=False)
+        one.sensitive, one.value, one.source = False, level, ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+        return one
 
     def __repr__(self) -> str:
         return f"DescribedConfig({self.name}={self.value}, {self.source.name})"

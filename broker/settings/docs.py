@@ -26,11 +26,37 @@ Ottla reads Kafka's own `server.properties`: names, types, defaults and rules ar
 ottla broker server.properties --set num.partitions=3
 ```
 
-`--set name=value` overrides the file. The file has the syntax of Java's properties. Every broker setting
-of Kafka 3.9 is accepted. The broker logs a warning at its start for each setting that has no effect yet.
-Unknown names, invalid values and settings that contradict each other are refused; the error has the name,
-the value and the rule. Names that Kafka has removed are refused, and the error has the current name.
-`listener.name.*` settings are accepted and have no effect yet.
+`--set name=value` overrides the environment, and the environment overrides the file. The file has the
+syntax of Java's properties. Every broker setting of Kafka 3.9 is accepted. The broker logs a warning at
+its start for each setting that has no effect yet. Invalid values and settings that contradict each other
+are refused; the error has the name, the value and the rule. `listener.name.*` settings are accepted and
+have no effect yet.
+
+An unknown name in a file causes a warning with the file and the name, as in Kafka: a file of another vendor
+may have settings of its plugins. An unknown name of `--set` is refused. Names that would hide a mistake are
+refused everywhere: unknown `ottla.*` names, names that differ from a setting's in one or two characters, in
+case or in separators (`log.retention.hour`, `log_dirs`), settings of topics, and
+[names of the past](#names-of-the-past). The error has the right name.
+
+## Environment variables
+
+`ottla broker` reads settings from environment variables, named as in Kafka's container images: `KAFKA_`
+and the name in upper case, with `_` for a dot, `__` for an underscore and `___` for a hyphen.
+
+| Variable | Setting |
+|---|---|
+| `KAFKA_LOG_RETENTION_HOURS=24` | `log.retention.hours=24` |
+| `KAFKA_LISTENERS=PLAINTEXT://:9092` | `listeners=PLAINTEXT://:9092` |
+| `OTTLA_CONSOLE_LISTENER=0.0.0.0:8080` | `ottla.console.listener=0.0.0.0:8080` |
+| `OTTLA_LOG_DIRS=/data` | `log.dirs=/data`; overrides `KAFKA_LOG_DIRS` |
+
+`OTTLA_NAME` is the setting `ottla.name`, or `name` if there is no such `ottla.*` setting. An empty
+variable is an empty value. Because other programs use these prefixes, too, an unknown variable causes a
+warning only; one that looks like a typing error, or has a former name of a broker's setting, is refused.
+Variables of Kafka's start scripts (`KAFKA_HEAP_OPTS`, `KAFKA_OPTS`, `KAFKA_JMX_…`, `KAFKA_LOG4J_…`, …),
+Kubernetes' service links (`KAFKA_SERVICE_HOST`, `KAFKA_PORT=tcp://…`) and the variables of the `ottla`
+command (`OTTLA_BOOTSTRAP_SERVER`, …) are ignored. A broker that runs in a Python program (`async with
+Broker(config)`) does not read the environment.
 
 A setting can change while the broker runs if its update mode is `cluster-wide` (for this broker or for
 all) or `per-broker` (for this broker only): see `ottla configs alter`. Kafka can also change `listeners`,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -128,12 +129,22 @@ class BrokerChild:
         """Read the names and values between the lines READY and TRY."""
         is_ready_line_seen = False
         async for line in _lines(stream):
-            if line == READY:
+            if line.startswith("{"):  # ottla.log.format=json: one line with all facts
+                self._take_json(line)
+            elif line == READY:
                 is_ready_line_seen = True
             elif line == TRY:
                 self._ready.set()
             elif is_ready_line_seen and not self._ready.is_set() and (match := _FACT.fullmatch(line)):
                 self.facts.setdefault(match["name"], match["value"])
+
+    def _take_json(self, line: str) -> None:
+        with contextlib.suppress(ValueError):
+            fields = json.loads(line)
+            if fields.get("message") == READY:
+                facts = {"listening": fields["listening"][0], "data": ", ".join(fields["data"])}
+                self.facts = facts | ({"console": fields["console"]} if fields["console"] else {})
+                self._ready.set()
 
     async def _read_log(self, stream: asyncio.StreamReader) -> None:
         async for line in _lines(stream):

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-_LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:,.]+ (?P<level>[A-Z]+) ")
+_LOG_LINE = re.compile(r'(?:\d{4}-\d\d-\d\d[ T][\d:,.]+ |\{"timestamp": "[^"]*", "level": ")(?P<level>[A-Z]+)[ "]')
 _MINOR = ("DEBUG", "INFO")
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # SGR codes, one for each process in turn
 

@@ -11,7 +11,9 @@ from ottla.command_line.broker_short_options import SHORT_OPTIONS, long_forms
 from ottla.command_line.failure import CommandError, suggest
 from protocol.classic_names import Reader, advice
 
-USAGE = "usage: ottla broker [server.properties] [--port PORT] [--data-dir DIR] [--set name=value]..."
+USAGE = (
+    "usage: ottla broker [server.properties] [--port PORT] [--data-dir DIR] [--log-level LEVEL] [--set name=value]..."
+)
 
 
 def run_from_arguments(arguments: Sequence[str]) -> int:

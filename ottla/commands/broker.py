@@ -35,6 +35,10 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option("--data-dir", metavar="DIR", help="The log directory, if nothing else sets `log.dirs`."),
         ] = None,
+        log_level: Annotated[
+            str | None,
+            typer.Option("--log-level", metavar="LEVEL", help="FATAL, ERROR, WARN, INFO (default), DEBUG or TRACE."),
+        ] = None,
     ) -> None:
         """Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.
 
@@ -42,6 +46,6 @@ def register(app: typer.Typer) -> None:
         Kafka's defaults.
         """
         given = settings or []
-        short = {"--port": port, "--data-dir": data_dir}
+        short = {"--port": port, "--data-dir": data_dir, "--log-level": log_level}
         long = long_forms({option: value for option, value in short.items() if value is not None}, properties, given)
         raise typer.Exit(run_broker(properties, given + long))

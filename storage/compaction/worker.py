@@ -106,8 +106,8 @@ def work(job: CompactionJob, fs: FileSystem, pace: Pace, answer: Callable[[dict[
 def main() -> None:
     """Serve one broker until its end of the pipe is closed."""
     # Signals to the broker's process group are not for this process: the broker ends it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     commands = Commands(0)

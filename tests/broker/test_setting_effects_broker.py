@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import json
+import re
 
 import pytest
 from crc32c import crc32c
 
 from broker.broker import Broker
+from broker.first_commands import READY
 from broker.settings.config import BrokerConfig
 from client.wire.connection import Connection
 from client.wire.network import AsyncioNetwork
@@ -15,13 +18,14 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicStat
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from registry.embedded.store import EmbeddedStore
 from storage.setting import ConfigError
-from support.broker import settings
+from support.broker import BrokerProcess, broker_process, settings
 from support.deadlines import DEADLINE_S
 from support.effects import shows
 from support.live import UNSET, Clock, WatchedFileSystem, batch, live
-from support.polling import until
+from support.polling import until, until_blocking
 from support.tcp_server import TcpServer
 
+TIMESTAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 TWO_LISTENERS = {
     "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
     "listeners": "EXTERNAL://127.0.0.1:0,INTERNAL://127.0.0.1:0",
@@ -405,3 +409,30 @@ async def test_the_expiration_of_producers_changes_at_runtime(tmp_path):
         await broker.set_dynamic(producer_id_expiration_ms="1000")
         await broker.broker.services.logs.expire_producers()
         assert not broker.log("t").producers.producers
+
+
+# -- the log of the process ------------------------------------------------------------------------------------------
+
+
+@shows("ottla.log.format")
+def test_every_line_is_a_json_object(tmp_path):
+    with BrokerProcess(tmp_path / "data", {"ottla.log.format": "json", "num.io.threads": "3"}).launch() as broker:
+        until_blocking(lambda: READY in broker.log_text(), "the broker is ready")
+        assert broker.stop() == 0
+        lines = [json.loads(line) for line in broker.log_text().splitlines()]
+    assert all(re.fullmatch(TIMESTAMP, line["timestamp"]) for line in lines)
+    (ready,) = (line for line in lines if line["message"] == READY)
+    assert ready["listening"] == [f"PLAINTEXT://{broker.bootstrap}"]
+    assert (ready["data"], ready["console"]) == ([str(tmp_path / "data")], None)
+    assert ("WARNING", "broker", "num.io.threads=3 has no effect in Ottla yet") in {
+        (line["level"], line["logger"], line["message"]) for line in lines
+    }
+    assert lines[-1]["message"] == "stopped cleanly"
+
+
+@shows("ottla.log.level")
+@pytest.mark.parametrize(("level", "is_shown"), [("warn", False), ("INFO", True)])
+def test_the_level_at_the_start(tmp_path, level, is_shown):
+    with broker_process(tmp_path / "data", ottla_log_level=level) as broker:
+        broker.stop()
+        assert ("stopped cleanly" in broker.log_text()) is is_shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.setting import INT, LONG, LOW, MEDIUM, READ_ONLY, STRING, OneOf, RangeOr, Setting, table
+from storage.setting import INT, LONG, LOW, MEDIUM, READ_ONLY, STRING, OneOf, OneOfAnyCase, RangeOr, Setting, table
 
 # fmt: off
 OTTLA_SETTINGS: dict[str, Setting] = table((
@@ -13,6 +13,13 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
             LOW, READ_ONLY, acts=True,
             doc="jmx_port in this broker's registration in ZooKeeper; -1 for none. If it is not set, `ottla broker`"
                 " takes the environment variable JMX_PORT. Ottla serves no JMX; other tools read this number."),
+    Setting("ottla.log.format", STRING, "text", OneOf("text", "json"),
+            LOW, READ_ONLY, acts=True,
+            doc="Form of the log lines of `ottla broker`: text, or one JSON object a line."),
+    Setting("ottla.log.level", STRING, "INFO", OneOfAnyCase("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"),
+            LOW, READ_ONLY, acts=True,
+            doc="Level of the root logger of `ottla broker` at its start; `--log-level` sets it. `ottla configs alter"
+                " --broker-logger` changes levels while the broker runs."),
     Setting("ottla.produce.validation", STRING, "headers", OneOf("headers", "full"),
             MEDIUM, READ_ONLY, acts=True,
             doc="How far batches are checked: header and checksum, or (full) every record, as Kafka does."),

@@ -8,6 +8,7 @@ import pytest
 from broker.network.listener import Listener
 from broker.settings.catalog import ACTED_ON, BROKER_SETTINGS, KAFKA_SETTINGS
 from broker.settings.config import BrokerConfig
+from broker.settings.names import misspelled
 from protocol.classic_names import CLASSIC_NAMES, Reader, advice
 from storage.setting import ConfigError
 
@@ -146,15 +147,57 @@ def test_classic_names_are_mapped_to_current_names(name, today):
         ("log.segment.byte", "; the nearest is log.segment.bytes"),
         ("ottla.console", "; the nearest is ottla.console.listener"),
         ("ottla.produce.validate", "; the nearest is ottla.produce.validation"),
+        ("log_dirs", "; the nearest is log.dirs"),
+        ("Auto-Create-Topics-Enable", "; the nearest is auto.create.topics.enable"),
+        ("borker.id", "; the nearest is broker.id"),
+        ("log.retention.hrs", "; the nearest is log.retention.hours"),
+        ("logs.dir", "; the nearest is log.dir"),
         ("ottla.foo", ""),
-        ("xyzzy", ""),
         ("", ""),
     ],
 )
-def test_unknown_names_are_refused_with_the_most_similar_name(name, hint):
-    with pytest.raises(ConfigError) as caught:
-        BrokerConfig({name: "1"})
-    assert str(caught.value) == f"{name}=1: no setting has this name{hint}"
+def test_names_that_hide_a_mistake_are_refused_with_the_most_similar_name(tmp_path, name, hint):
+    path = tmp_path / "server.properties"
+    path.write_text(f"{name}=1\n")
+    for load in (lambda: BrokerConfig({name: "1"}), lambda: BrokerConfig.load(path)):
+        with pytest.raises(ConfigError) as caught:
+            load()
+        assert str(caught.value) == f"{name}=1: no setting has this name{hint}"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("xyzzy", ""),
+        ("confluent.license.topic", ""),
+        (
+            "confluent.transaction.state.log.replication.factor",
+            "; the nearest is transaction.state.log.replication.factor",
+        ),
+        ("cruise.control.metrics.reporter.bootstrap.servers", ""),
+        ("group.streams.heartbeat.interval.ms", "; the nearest is group.share.heartbeat.interval.ms"),
+        ("log.cleaner.min.cleanable.dirty.ratio", "; the nearest is log.cleaner.min.cleanable.ratio"),
+    ],
+)
+def test_other_unknown_names_are_one_warning_if_they_are_in_a_file(tmp_path, name, hint):
+    path = tmp_path / "server.properties"
+    path.write_text(f"{name}=secret\n")
+    expected = f"no setting is named {name}: it has no effect{hint}"
+    assert BrokerConfig.load(path).warnings == [f"{path}: {expected}"]
+    for load in (lambda: BrokerConfig({name: "1"}), lambda: BrokerConfig.load(path, {name: "1"})):
+        with pytest.raises(ConfigError) as caught:
+            load()
+        assert str(caught.value) == f"{name}=1: no setting has this name{hint}"
+
+
+def test_names_of_other_settings_are_not_taken_for_typing_errors():
+    """What a later Kafka adds is as far from today's names as these are from each other."""
+    for name in BROKER_SETTINGS:
+        others = {other: setting for other, setting in BROKER_SETTINGS.items() if other != name}
+        near = misspelled(name, others)
+        if near is not None:
+            words = set(name.split(".")) ^ set(near.split("."))
+            assert words in ({"min", "max"}, {"dir", "dirs"}, {"dn", "san"})
 
 
 def test_a_topics_setting_is_refused_with_the_brokers_name():
