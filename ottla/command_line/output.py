@@ -21,8 +21,8 @@ def print_table(
 ) -> None:
     """Print a table on standard output (or `file`), with numbers right-aligned.
 
-    The width is limited only on a terminal. There, the cells of the column `long` are folded first, so that the other
-    columns keep their words in one piece as long as the terminal has room for them.
+    The width is limited only on a terminal. There, only the cells of the column `long` are folded; those of the first
+    column too, if nearly nothing is left for `long` otherwise. Without `long`, every column may be folded.
     """
     from rich.console import Console  # rich takes 20 ms; --json does not need it
     from rich.table import Table
@@ -32,10 +32,10 @@ def print_table(
     lines = [list(row) for row in rows]
     console = Console(file=out, width=None if out.isatty() else WIDE, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
-    is_tight = long is None or _width_left(columns, lines, long, console.width) < _LEAST_FOLDED
+    is_tight = long is not None and _width_left(columns, lines, long, console.width) < _LEAST_FOLDED
     for index, column in enumerate(columns):
         numeric = bool(lines) and all(isinstance(line[index], (int, float)) for line in lines)
-        whole = not is_tight and column != long
+        whole = long is not None and column != long and not (is_tight and index == 0)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
     for line in lines:
         table.add_row(*(Text(_cell(cell)) for cell in line))

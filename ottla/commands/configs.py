@@ -1,10 +1,11 @@
 """`ottla configs`: the settings of topics and brokers."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from client.admin.types import ConfigChange, ConfigOperation, ResourceType
+from client.admin.types import ConfigChange, ConfigEntry, ConfigOperation, ConfigSource, ResourceType
 from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_pairs
@@ -31,6 +32,9 @@ def describe(
     broker: Broker = None,
     broker_default: BrokerDefault = False,
     show_all: Annotated[bool, typer.Option("--all", "-a", help="Also settings with their default.")] = False,
+    synonyms: Annotated[
+        bool, typer.Option("--synonyms", help="Also the values of lower precedence, and where each comes from.")
+    ] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -63,18 +67,27 @@ def describe(
                 ]
             )
             return
-        rows = [
-            (
-                entry.name,
-                "(hidden)" if entry.is_sensitive and entry.value is None else entry.value,
-                entry.source.name.lower().replace("_", " "),
-                "read-only" if entry.read_only else "",
-            )
-            for entry in shown
-        ]
-        print_table(("name", "value", "source", ""), rows)
+        print_table(("name", "value", "source", ""), _rows(shown, with_synonyms=synonyms), long="value")
 
     run(main())
+
+
+def _rows(entries: Iterable[ConfigEntry], *, with_synonyms: bool) -> list[tuple[str | None, ...]]:
+    """Return a row for each setting; with synonyms, then one for each value that it would have without the others."""
+    rows: list[tuple[str | None, ...]] = []
+    for entry in entries:
+        hidden = entry.is_sensitive and entry.value is None
+        value = "(hidden)" if hidden else entry.value
+        rows.append((entry.name, value, _label(entry.source), "read-only" if entry.read_only else ""))
+        for name, other, source in entry.synonyms if with_synonyms else ():
+            if (name, source) != (entry.name, entry.source):
+                rows.append((f"  {name}", "(hidden)" if hidden else other, _label(source), ""))
+    return rows
+
+
+def _label(source: ConfigSource) -> str:
+    """Return a source such as DYNAMIC_TOPIC_CONFIG in words: dynamic topic."""
+    return source.name.removesuffix("_CONFIG").lower().replace("_", " ")
 
 
 Set = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set this. Repeatable.")]

@@ -56,22 +56,31 @@ def elect_leaders(
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             wanted = None if all_partitions else await _partitions(admin, topic or (), file)
             outcomes = await admin.elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
-        rows = []
-        failed: KafkaError | None = None
-        for partition, error in sorted(outcomes.items()):
-            needless = isinstance(error, ElectionNotNeededError)
-            if error is not None and not needless:
-                failed = error
-            outcome = "elected" if error is None else "not needed" if needless else str(error)
-            rows.append((str(partition), outcome))
+        documents = [_document(partition, error) for partition, error in sorted(outcomes.items())]
         if as_json:
-            print_json([dict(zip(("partition", "outcome"), row, strict=True)) for row in rows])
+            print_json(documents)
         else:
+            rows = [
+                (f"{one['topic']}-{one['partition']}", one["error"] or str(one["outcome"]).replace("_", " "))
+                for one in documents
+            ]
             print_table(("partition", "outcome"), rows)
-        if failed is not None:
-            raise CommandError(f"the election failed for some partitions, the last error: {failed}")
+        failed = [one["error"] for one in documents if one["error"] is not None]
+        if failed:
+            raise CommandError(f"the election failed for some partitions, the last error: {failed[-1]}")
 
     run(main())
+
+
+def _document(partition: TopicPartition, error: KafkaError | None) -> dict[str, object]:
+    """Return the outcome for a partition: elected, not_needed or failed; `error` is a text for the last one only."""
+    needless = isinstance(error, ElectionNotNeededError)
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "outcome": "elected" if error is None else "not_needed" if needless else "failed",
+        "error": None if error is None or needless else str(error),
+    }
 
 
 async def _partitions(admin: Admin, texts: Sequence[str], file: Path | None) -> list[TopicPartition]:

@@ -249,26 +249,45 @@ def _print_status(
     as_json: bool,
 ) -> None:
     """Print the partitions and their replicas, and the replicas' log directories if the plan names some."""
-    columns = ("partition", "state", "replicas", "target")
-    if not as_json:
-        print_table(columns, [(str(one), state, _ids(now), _ids(target)) for one, state, now, target in rows])
-        if of_dirs:
-            print_table(
-                ("replica", "broker", "state", "log directory", "target"),
-                [
-                    (str(_partition_of(one)), str(one.broker_id), state, place.log_dir or "-", target)
-                    for one, state, place, target in of_dirs
-                ],
-            )
+    if as_json:
+        print_json(_status_documents(rows, of_dirs))
         return
+    columns = ("partition", "state", "replicas", "target")
+    print_table(columns, [(str(one), state, _ids(now), _ids(target)) for one, state, now, target in rows])
+    if of_dirs:
+        print_table(
+            ("replica", "broker", "state", "log directory", "target"),
+            [
+                (str(_partition_of(one)), str(one.broker_id), state, place.log_dir or "-", target)
+                for one, state, place, target in of_dirs
+            ],
+        )
+
+
+def _status_documents(
+    rows: Sequence[tuple[TopicPartition, str, Sequence[int], Sequence[int]]],
+    of_dirs: Sequence[tuple[Replica, str, Place, str]],
+) -> list[dict[str, Any]]:
     documents: dict[TopicPartition, dict[str, Any]] = {
-        row[0]: dict(zip(columns, (str(row[0]), row[1], _ids(row[2]), _ids(row[3])), strict=True)) for row in rows
+        one: {
+            **one._asdict(),
+            "state": state.replace(" ", "_"),
+            "replicas": list(now),
+            "target": list(target),
+            "log_dirs": [],
+        }
+        for one, state, now, target in rows
     }
     for one, state, place, target in of_dirs:
-        documents[_partition_of(one)].setdefault("log_dirs", []).append(
-            {"broker": one.broker_id, "state": state, "log_dir": place.log_dir, "target": target}
+        documents[_partition_of(one)]["log_dirs"].append(
+            {
+                "broker": one.broker_id,
+                "state": state.replace(" ", "_"),
+                "log_dir": place.log_dir,
+                "target": target,
+            }
         )
-    print_json(list(documents.values()))
+    return list(documents.values())
 
 
 @reassign.command("list", epilog="Example:  ottla reassign list")
@@ -278,11 +297,10 @@ def list_reassignments(as_json: AsJson = False, bootstrap_server: BootstrapServe
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             moving = await admin.list_partition_reassignments()
-        columns = ("partition", "replicas", "adding", "removing")
         if as_json:
-            rows = [(str(partition), *map(list, move)) for partition, move in moving.items()]
-            print_json([dict(zip(columns, row, strict=True)) for row in rows])
+            print_json([{**partition._asdict(), **move._asdict()} for partition, move in moving.items()])
             return
+        columns = ("partition", "replicas", "adding", "removing")
         print_table(columns, [(str(partition), *map(_ids, move)) for partition, move in moving.items()])
 
     run(main())

@@ -102,7 +102,8 @@ def describe(
         for position, document in enumerate(described):
             if position:
                 print()
-            document["partitions"] = " ".join(document["partitions"]) or None
+            partitions = [f"{one['topic']}-{one['partition']}" for one in document["partitions"]]
+            document["partitions"] = " ".join(partitions) or None
             print_table(("", ""), [(name.replace("_", " "), _shown(value)) for name, value in document.items()])
 
     run(main())
@@ -119,7 +120,7 @@ def _document(transaction: TransactionDescription) -> dict[str, Any]:
         "timeout_ms": transaction.timeout_ms,
         "start_time_ms": transaction.start_time_ms if is_open else None,
         "duration_ms": _now_ms() - transaction.start_time_ms if is_open else None,
-        "partitions": [str(partition) for partition in transaction.partitions],
+        "partitions": [partition._asdict() for partition in transaction.partitions],
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.cli import main
 from support.broker import broker_process
+from support.json_fields import command_of, printed_fields, undocumented
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +51,8 @@ def ottla(monkeypatch, capsysbinary):
         ended = main([str(word) for word in words])
         result = Result(ended, *capsysbinary.readouterr())
         assert result.code == code, result.out + result.err
+        if "--json" in words and code == 0 and (command := command_of(words)) is not None:
+            assert undocumented(command, printed_fields(result.out)) == [], "docs/cli.md, JSON"
         if code:
             # One clear line, and no traceback.
             assert result.err.startswith("ottla: ")

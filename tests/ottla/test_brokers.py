@@ -6,6 +6,7 @@ from client.admin.types import ClusterDescription
 from client.wire.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
 from ottla.commands.broker_facts import broker_documents
 from support.broker import broker_process
+from support.json_fields import not_printed, printed_fields
 from support.zookeeper import new_chroot, shared_zookeeper
 
 
@@ -52,7 +53,9 @@ def test_a_cluster(at, pair):
 
 def test_describe_brokers(at, pair):
     at("topics", "create", "described", "--replica-assignment", "1:2,2:1,2:1,2:1")
-    [two] = at("brokers", "describe", "2", "--json").json
+    described = at("brokers", "describe", "2", "--json")
+    assert not_printed("brokers describe", printed_fields(described.out)) == []
+    [two] = described.json
     assert two["configs"]["broker.rack"] == "east"
     assert [one["log_dir"] for one in two["log_dirs"]] == [
         str(pair[1].log_dir.parent / name) for name in ("two", "three")

@@ -1,5 +1,11 @@
 """`ottla configs`."""
 
+import re
+import sys
+
+from support.deadlines import DEADLINE_S
+from support.terminal import Terminal
+
 
 def test_topic(on):
     on("topics", "create", "configured")
@@ -30,6 +36,33 @@ def test_broker(on, broker):
     (entry,) = on("configs", "describe", "--broker-default", "log.retention.ms", "--json").json
     assert (entry["value"], entry["source"]) == ("777777", "DYNAMIC_DEFAULT_BROKER_CONFIG")
     on("configs", "alter", "--broker-default", "-d", "log.retention.ms")
+
+
+def test_synonyms(on):
+    on("topics", "create", "synonymous")
+    on("configs", "alter", "--topic", "synonymous", "-s", "segment.bytes=1234567")
+    words = ("configs", "describe", "--topic", "synonymous", "max.message.bytes", "segment.bytes")
+    assert [line.split() for line in on(*words, "--synonyms").out.splitlines()[1:]] == [
+        ["max.message.bytes", "1048588", "default"],
+        ["message.max.bytes", "1048588", "default"],
+        ["segment.bytes", "1234567", "dynamic", "topic"],
+        ["log.segment.bytes", "1073741824", "default"],
+    ]
+    assert "log.segment.bytes" not in on(*words).out
+
+
+def test_settings_fit_the_terminal(on, monkeypatch):
+    """The values are folded; the names stay in one piece."""
+    on("topics", "create", "wide")
+    on("configs", "alter", "--topic", "wide", "-s", f"leader.replication.throttled.replicas={','.join(['0:0'] * 60)}")
+    monkeypatch.setenv("COLUMNS", "72")
+    with Terminal([sys.executable, "-m", "ottla", "configs", "describe", "--topic", "wide"]) as terminal:
+        assert terminal.process.wait(DEADLINE_S) == 0
+        terminal.wait_for("dynamic topic")
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown).splitlines()
+    assert max(map(len, lines)) <= 72
+    assert lines[1].startswith("leader.replication.throttled.replicas  0:0,")
+    assert len(lines) > 5
 
 
 def test_errors(on):

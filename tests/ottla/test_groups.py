@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from support.deadlines import DEADLINE_S
+from support.json_fields import not_printed, printed_fields
 from support.polling import until, until_blocking
 from support.zookeeper import new_chroot, shared_zookeeper
 
@@ -108,7 +109,9 @@ def offsets(on, group):
 def test_a_group_with_a_member(on, broker, topic, group):
     with confluent_member(broker, group, topic, group_instance_id="static 1") as consumer:
         consumer.commit(offsets=[TopicPartition(topic, 1, 3)], asynchronous=False)
-        (found,) = on("groups", "describe", group, "--json").json
+        described = on("groups", "describe", group, "--json")
+        assert not_printed("groups describe", printed_fields(described.out)) == []
+        (found,) = described.json
         assert (found["group"], found["state"], found["type"]) == (group, "Stable", "classic")
         assert (found["protocol_type"], found["assignor"], found["coordinator"]) == ("consumer", "range", 0)
         (member,) = found["members"]

@@ -107,7 +107,7 @@ def test_a_move_with_a_throttle_is_listed_cancelled_and_cleaned_up(on, brokers, 
     plan = write(tmp_path / "plan.json", topic, [3, 2], [2, 1])
     on("reassign", "start", plan, "--throttle", "1k")
     (move,) = on("reassign", "list", "--json").json
-    assert move == {"partition": f"{topic}-0", "replicas": [3, 2, 1], "adding": [3], "removing": [1]}
+    assert move == {"topic": topic, "partition": 0, "replicas": [3, 2, 1], "adding": [3], "removing": [1]}
     assert on("reassign", "list").out.splitlines()[1].split() == [f"{topic}-0", "3,2,1", "3", "1"]
     assert config(on, "leader.replication.throttled.replicas", "--topic", topic) == "0:1,0:2"
     assert config(on, "follower.replication.throttled.replicas", "--topic", topic) == "0:3"
@@ -220,7 +220,9 @@ def test_preferred_leaders_get_their_partitions_back(on, brokers, topic, tmp_pat
     until_blocking(lambda: replicas(brokers, topic)[1][2] == [1, 2], "it is in sync again")
     file = tmp_path / "partitions.json"
     file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0}]}))
-    assert on("elect-leaders", "--file", file, "--json").json == [{"partition": f"{topic}-0", "outcome": "not needed"}]
+    assert on("elect-leaders", "--file", file, "--json").json == [
+        {"topic": topic, "partition": 0, "outcome": "not_needed", "error": None}
+    ]
     shown = on("elect-leaders", "--topic", topic).out.splitlines()
     assert [line.split() for line in shown[1:]] == [
         [f"{topic}-0", "not", "needed"],
@@ -243,7 +245,7 @@ def test_an_unclean_election(on, brokers, tmp_path):
     refused = on("elect-leaders", "--topic", f"{topic}:0", code=1)
     assert "the election failed" in refused.err
     assert on("elect-leaders", "--topic", f"{topic}:0", "--unclean", "--json").json == [
-        {"partition": f"{topic}-0", "outcome": "elected"}
+        {"topic": topic, "partition": 0, "outcome": "elected", "error": None}
     ]
     until_blocking(lambda: replicas(brokers, topic)[0][0] == 2, "it leads")
     brokers[3].start()

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from support.deadlines import DEADLINE_S
+from support.json_fields import not_printed, printed_fields
 from support.terminal import CTRL_C, Terminal
 
 
@@ -14,7 +15,9 @@ def test_create_list_describe_delete(on):
     assert {"topic": "made", "partitions": 2, "replication_factor": 1, "internal": False} in listed
     assert "made" in on("topics", "list").out
     on("produce", "made", "-p", 1, stdin=b"a\nb\n")
-    (described,) = on("topics", "describe", "made", "--json").json
+    printed = on("topics", "describe", "made", "--json")
+    assert not_printed("topics describe", printed_fields(printed.out) | {"partitions[].offline[]"}) == []  # none is
+    (described,) = printed.json
     assert described["configs"] == {"retention.ms": "9999"}
     assert len(described["topic_id"]) == 22
     first, second = described["partitions"]
