@@ -64,7 +64,9 @@ class Recovery:
         if self._recovered:
             self._files.name_changes += 1
             end_offset = self.segments[-1].next_offset() if first is None else self._end_offset
-            logger.info(
+            is_repaired = self._bytes_cut > 0 or bool(self._damaged)
+            logger.log(  # thousands of logs are read and found whole: their directory has a line for all of them
+                logging.INFO if is_repaired else logging.DEBUG,
                 "%s: recovered %d of %d segments (%d bytes), cut %d bytes, log ends at offset %d",
                 self._files.directory, self._recovered, len(self.segments), self._bytes_read, self._bytes_cut,
                 end_offset,
