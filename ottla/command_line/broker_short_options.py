@@ -1,7 +1,8 @@
 """`--port`, `--data-dir` and `--log-level` of `ottla broker`: short forms of `--set`.
 
-`--port` and `--data-dir` are for settings that nothing else sets. If `--set` or the properties file also sets one, the
-command refuses and names both; otherwise `--port` would replace a host, a security protocol or further listeners.
+A short form is for a setting that nothing else sets. If `--set` or the properties file also sets it, the command
+refuses and names both; otherwise `--port` would replace a host, a security protocol or further listeners. Only
+`--log-level` overrides the file: it is for a run in which one wants to see more, or less.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,12 @@ from typing import Final
 
 from ottla.command_line.failure import CommandError
 
-SHORT_OPTIONS: Final = {"--port": "listeners", "--data-dir": "log.dirs", "--log-level": "ottla.log.level"}
-"""The options, with the setting of each."""
-_EXCLUDED: Final = {"--port": ("listeners",), "--data-dir": ("log.dirs", "log.dir")}
-"""The settings that must not be set, too."""
+SHORT_OPTIONS: Final = {
+    "--port": ("listeners",),
+    "--data-dir": ("log.dirs", "log.dir"),
+    "--log-level": ("ottla.log.level",),
+}
+"""The options, with the settings that must not be set, too; the option sets the first one."""
 
 
 def long_forms(short: Mapping[str, str], path: Path | None, settings: Sequence[str]) -> list[str]:
@@ -27,14 +30,14 @@ def long_forms(short: Mapping[str, str], path: Path | None, settings: Sequence[s
     given = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in settings)}
     in_file = _read(path)
     for option, value in short.items():
-        for name in _EXCLUDED.get(option, ()):
+        for name in SHORT_OPTIONS[option]:
             if name in given:
                 raise CommandError(f"{option} {value} and --set {name}={given[name]} set the same: use one of them")
-            if name in in_file:
+            if name in in_file and option != "--log-level":
                 raise CommandError(
                     f"{option} {value}: {path} has {name}={in_file[name]}; use --set {name}=… to override the file"
                 )
-    return [f"{SHORT_OPTIONS[option]}={_value(option, value, path)}" for option, value in short.items()]
+    return [f"{SHORT_OPTIONS[option][0]}={_value(option, value, path)}" for option, value in short.items()]
 
 
 def _read(path: Path | None) -> dict[str, str]:
