@@ -58,7 +58,7 @@ class _Root(CommandGroup):
     def loaded(self, name: str, command: Any) -> Any:
         """Return the command or the group with this name, from its module."""
         command = load_command(name)
-        _escape_markup(command)
+        _prepare_help(command)
         return command
 
 
@@ -110,7 +110,7 @@ def _root(
 def run_app(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code. Errors are raised; Typer's have `format_message`."""
     command = get_command(app)
-    _escape_markup(command)
+    _prepare_help(command)
     run = partial(command, list(arguments), prog_name="ottla", standalone_mode=False)
     if VARIABLE in os.environ:
         return complete(run)
@@ -122,11 +122,15 @@ def run_app(arguments: Sequence[str]) -> int:
 _TAG = re.compile(r"\[(?=[a-z#/@][^[]*])")
 
 
-def _escape_markup(command: Any) -> None:
-    """Escape square brackets in the help of a command and its subcommands, so that Rich prints them."""
+_LINE_BREAK = re.compile(r"(?<!\n)\n[ ]*(?=\w)")
+"""A line break inside a paragraph of a docstring. Typer fills only the first paragraph to the width of the terminal."""
+
+
+def _prepare_help(command: Any) -> None:
+    """Prepare the help of a command and its subcommands: one line for each paragraph, and brackets that Rich prints."""
     for owner in (command, *command.params):
         for name in ("help", "short_help", "epilog"):
             if text := getattr(owner, name, None):
-                setattr(owner, name, _TAG.sub(r"\[", text))
+                setattr(owner, name, _LINE_BREAK.sub(" ", _TAG.sub(r"\[", text)))
     for subcommand in getattr(command, "commands", {}).values():
-        _escape_markup(subcommand)
+        _prepare_help(subcommand)

@@ -115,6 +115,11 @@ def test_help_keeps_square_brackets(ottla, monkeypatch):
     assert "pip install 'ottla[zookeeper]'" in plain(ottla("cluster", "--help").out)
 
 
+def test_every_paragraph_of_help_fills_the_width(ottla, monkeypatch):
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 500)
+    assert "Offsets that it shows are upper bounds of the number of records" in ottla("topics", "trim", "--help").out
+
+
 def test_no_command_is_forgotten_here():
     def walk(name, command):
         yield (name,)
