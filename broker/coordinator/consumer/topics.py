@@ -1,28 +1,26 @@
 """The topics that the members of a consumer group are subscribed to, and their partitions.
 
-A member subscribes to topic names, to a regular expression (RE2 syntax, matched against whole names), or to both. RE2
-matches in time linear in the pattern and the text, so that a client's pattern cannot block the broker. The topics that
+A member subscribes to topic names, to a regular expression (RE2 syntax, matched against whole names), or to both. It is
+matched in time linear in the pattern and the text, so that a client's pattern cannot block the broker. The topics that
 an expression resolves to are kept in the log, like the partitions of the topics, so that the next coordinator has them.
 Pure except for the cache of compiled expressions. Source: KIP-848, ModernGroup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.cluster.metadata_cache import Snapshot
+from broker.coordinator.consumer.regex.errors import InvalidRegexError
+from broker.coordinator.consumer.regex.matcher import Matcher
 from protocol.uuid import ZERO_UUID
-
-if TYPE_CHECKING:
-    import re
 
 MAX_PATTERN_CHARACTERS = 10_000
 """Longer patterns are rejected: they need much memory, and no set of topics requires them."""
-_MAX_PATTERN_MEMORY_BYTES = 1 << 20
-_COMPILED_PATTERNS = 256
+_REMEMBERED_PATTERNS = 64
 
 Racks = Mapping[int, tuple[str, ...]]
 
@@ -47,10 +45,6 @@ class ResolvedRegex(NamedTuple):
 
     topics: frozenset[str]
     timestamp: int
-
-
-class InvalidRegexError(Exception):
-    """A pattern is not a valid RE2 regular expression; the message says why."""
 
 
 class TopicsImage:
@@ -92,28 +86,11 @@ class TopicsImage:
 
     def resolve(self, pattern: str) -> frozenset[str]:
         """Return the topics that match a regular expression. Raises InvalidRegexError."""
-        matches = _matcher(pattern)
-        return frozenset(name for name in self._snapshot.topics if matches(name))
+        return _matcher(pattern).matching(self._snapshot.topics)
 
 
-def check_regex(pattern: str) -> None:
-    """Raise InvalidRegexError if the pattern is not valid."""
-    _matcher(pattern)
-
-
-@lru_cache(_COMPILED_PATTERNS)
-def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    import re2  # takes 2.5 MB; few groups use a regular expression
-
+@lru_cache(_REMEMBERED_PATTERNS)
+def _matcher(pattern: str) -> Matcher:
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise InvalidRegexError(f"longer than {MAX_PATTERN_CHARACTERS} characters")
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MAX_PATTERN_MEMORY_BYTES
-    try:
-        compiled = re2.compile(pattern, options)
-    except (re2.error, UnicodeEncodeError) as error:
-        text = error.args[0] if error.args else error
-        raise InvalidRegexError(text.decode(errors="replace") if isinstance(text, bytes) else str(text)) from None
-    matcher: Callable[[str], re.Match[str] | None] = compiled.fullmatch
-    return matcher
+    return Matcher(pattern)

@@ -29,13 +29,12 @@ from broker.coordinator.consumer.records import (
     target_record,
     topics_record,
 )
+from broker.coordinator.consumer.regex.errors import InvalidRegexError
 from broker.coordinator.consumer.topics import (
-    InvalidRegexError,
     ResolvedRegex,
     SubscribedTopic,
     Topics,
     TopicsImage,
-    check_regex,
 )
 from protocol.error_codes import ErrorCode
 
@@ -87,7 +86,7 @@ def update_member(
         records.append(member_record(group_id, after))
         bump = after.topics != before.topics or after.regex != before.regex
         if after.regex is not None and after.regex != before.regex:
-            _check_regex(after.regex)
+            _check_regex(after.regex, image)
     replaced_id = group.static_members.get(after.instance_id) if after.instance_id is not None else None
     current = group.targets.get(replaced_id or after.member_id, NOTHING)
     looks = bump or group.image is not image
@@ -159,9 +158,9 @@ def replace_static(
     ], member
 
 
-def _check_regex(pattern: str) -> None:
+def _check_regex(pattern: str, image: TopicsImage) -> None:
     try:
-        check_regex(pattern)
+        image.resolve(pattern)
     except InvalidRegexError as error:
         raise GroupError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
@@ -182,7 +181,7 @@ def _look_at_topics(
             continue
         try:
             names = image.resolve(pattern)
-        except InvalidRegexError:  # accepted by another coordinator: here it matches nothing
+        except InvalidRegexError:  # accepted by another coordinator, or with fewer topics: here it matches nothing
             names = frozenset()
         if known is not None and known.topics == names:
             regexes[pattern] = known
