@@ -40,6 +40,17 @@ def complete_topics(context: typer.Context, incomplete: str) -> Completions:
     return _ask(context, names)
 
 
+def complete_partitions(context: typer.Context, incomplete: str) -> Completions:
+    """Return the partitions, such as orders-0; those of internal topics only after "_"."""
+
+    async def names(admin: "Admin") -> list[str]:
+        topics = (await admin.describe_topics()).values()
+        shown = [one for one in topics if not one.is_internal or incomplete.startswith("_")]
+        return [f"{one.name}-{number}" for one in shown for number in one.partitions]
+
+    return _ask(context, names)
+
+
 def complete_groups(context: typer.Context) -> Completions:
     """Return the groups, with their states."""
 
@@ -94,6 +105,7 @@ class _AbandonedThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
 
         def call() -> None:
             try:
@@ -108,6 +120,17 @@ class _AbandonedThreads(ThreadPoolExecutor):
 
 
 # ---- of this machine
+
+
+def complete_commands(context: typer.Context) -> Completions:
+    """Return the commands that `ottla help` takes after the names that it has."""
+    from ottla.app import COMMANDS, load_command
+
+    names = context.params.get("names") or []
+    if not names:
+        return list(COMMANDS.items())
+    commands = getattr(load_command(names[0]), "commands", {}) if len(names) == 1 and names[0] in COMMANDS else {}
+    return list(commands)
 
 
 def complete_servers() -> Completions:
@@ -153,6 +176,11 @@ def complete_topic_setting_names() -> Completions:
     return list(_topic_settings())
 
 
+def complete_broker_settings(incomplete: str) -> Completions:
+    """Return the settings of brokers as "name=", and after "=" their values, if these can be listed."""
+    return _pairs(_choices(_broker_settings()), incomplete)
+
+
 def complete_setting_names(context: typer.Context) -> Completions:
     """Return the settings of topics after --topic, and else of brokers."""
     return list(_settings(context))
@@ -174,10 +202,14 @@ def _topic_settings() -> Mapping[str, "Setting"]:
     return TOPIC_SETTINGS
 
 
-def _settings(context: typer.Context) -> Mapping[str, "Setting"]:
+def _broker_settings() -> Mapping[str, "Setting"]:
     from broker.settings.catalog import BROKER_SETTINGS
 
-    return BROKER_SETTINGS if context.params.get("topic") is None else _topic_settings()
+    return BROKER_SETTINGS
+
+
+def _settings(context: typer.Context) -> Mapping[str, "Setting"]:
+    return _broker_settings() if context.params.get("topic") is None else _topic_settings()
 
 
 def _changeable(settings: Mapping[str, "Setting"]) -> dict[str, "Setting"]:

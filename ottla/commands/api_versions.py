@@ -7,6 +7,7 @@ import typer
 
 from client.admin.api_versions import ServedApi
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_brokers
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import live_brokers, run
@@ -18,7 +19,10 @@ def register(app: typer.Typer) -> None:
 
 
 def api_versions(
-    broker: Annotated[list[int] | None, typer.Option("--broker", help="Only this broker. Repeatable.")] = None,
+    broker: Annotated[
+        list[int] | None,
+        typer.Option("--broker", help="Only this broker. Repeatable.", autocompletion=complete_brokers),
+    ] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:

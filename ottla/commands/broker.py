@@ -7,6 +7,7 @@ import typer
 
 from ottla.command_line.broker_arguments import run_broker
 from ottla.command_line.broker_short_options import long_forms
+from ottla.command_line.completion import complete_broker_settings
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +26,13 @@ def register(app: typer.Typer) -> None:
         ] = None,
         settings: Annotated[
             list[str] | None,
-            typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting; overrides the file. Repeatable."),
+            typer.Option(
+                "--set",
+                "-s",
+                metavar="NAME=VALUE",
+                help="A setting; overrides the file. Repeatable.",
+                autocompletion=complete_broker_settings,
+            ),
         ] = None,
         port: Annotated[
             str | None,

@@ -8,6 +8,7 @@ import typer
 from client.admin.types import ResourceType
 from client.wire.metadata import TopicMetadata
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_brokers
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import number_ranges, print_json, print_table
 from ottla.command_line.session import live_brokers, run
@@ -42,7 +43,10 @@ def list_brokers(as_json: AsJson = False, bootstrap_server: BootstrapServer = DE
 
 @brokers.command(epilog="Example:  ottla brokers describe 1")
 def describe(
-    ids: Annotated[list[int] | None, typer.Argument(help="Broker ids. Default: all.", metavar="[ID...]")] = None,
+    ids: Annotated[
+        list[int] | None,
+        typer.Argument(help="Broker ids. Default: all.", metavar="[ID...]", autocompletion=complete_brokers),
+    ] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:

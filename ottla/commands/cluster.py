@@ -12,6 +12,7 @@ import typer
 
 from broker.first_commands import TRY, command_name, first_commands
 from ottla.cluster.local_cluster import LocalCluster
+from ottla.command_line.completion import complete_broker_settings
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import parse_pairs
 from ottla.command_line.session import on_stop_signals, run, say
@@ -52,7 +53,13 @@ def run_cluster(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of every broker. Repeatable."),
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="NAME=VALUE",
+            help="A setting of every broker. Repeatable.",
+            autocompletion=complete_broker_settings,
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the brokers' warnings and errors.")] = False,
 ) -> None:

@@ -7,6 +7,13 @@ import typer
 
 from client.admin.types import ConfigChange, ConfigEntry, ConfigOperation, ConfigSource, ResourceType
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import (
+    complete_brokers,
+    complete_dynamic_setting_names,
+    complete_dynamic_settings,
+    complete_setting_names,
+    complete_topics,
+)
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_pairs
 from ottla.command_line.output import print_json, print_table
@@ -15,8 +22,12 @@ from protocol.classic_names import Reader, advice
 
 configs = typer.Typer(help="Show and change the settings of topics and brokers.", no_args_is_help=True)
 
-Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Settings of this topic.")]
-Broker = Annotated[int | None, typer.Option("--broker", help="Settings of the broker with this id.")]
+Topic = Annotated[
+    str | None, typer.Option("--topic", "-t", help="Settings of this topic.", autocompletion=complete_topics)
+]
+Broker = Annotated[
+    int | None, typer.Option("--broker", help="Settings of the broker with this id.", autocompletion=complete_brokers)
+]
 BrokerDefault = Annotated[bool, typer.Option("--broker-default", help="Dynamic defaults of all brokers.")]
 
 
@@ -27,7 +38,10 @@ def register(app: typer.Typer) -> None:
 
 @configs.command(epilog="Example:  ottla configs describe --topic orders --all")
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(help="Only these settings.", metavar="[NAME...]")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Only these settings.", metavar="[NAME...]", autocompletion=complete_setting_names),
+    ] = None,
     topic: Topic = None,
     broker: Broker = None,
     broker_default: BrokerDefault = False,
@@ -90,13 +104,36 @@ def _label(source: ConfigSource) -> str:
     return source.name.removesuffix("_CONFIG").lower().replace("_", " ")
 
 
-Set = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set this. Repeatable.")]
-Delete = Annotated[
-    list[str] | None, typer.Option("--delete", "-d", metavar="NAME", help="Reset to the default. Repeatable.")
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", metavar="NAME=VALUE", help="Set this. Repeatable.", autocompletion=complete_dynamic_settings
+    ),
 ]
-Append = Annotated[list[str] | None, typer.Option("--append", metavar="NAME=VALUE", help="Add to a list. Repeatable.")]
+Delete = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--delete",
+        "-d",
+        metavar="NAME",
+        help="Reset to the default. Repeatable.",
+        autocompletion=complete_dynamic_setting_names,
+    ),
+]
+Append = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--append", metavar="NAME=VALUE", help="Add to a list. Repeatable.", autocompletion=complete_dynamic_settings
+    ),
+]
 Subtract = Annotated[
-    list[str] | None, typer.Option("--subtract", metavar="NAME=VALUE", help="Remove from a list. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--subtract",
+        metavar="NAME=VALUE",
+        help="Remove from a list. Repeatable.",
+        autocompletion=complete_dynamic_settings,
+    ),
 ]
 
 

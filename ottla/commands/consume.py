@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ottla.command_line.completion import complete_groups, complete_topics
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer
 from ottla.command_line.session import run
@@ -22,7 +23,7 @@ EPILOG = (
     "  ottla consume orders --offset @-1h --json;  ottla consume --regex 'orders.*' --grep apple"
 )
 
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.")]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.", autocompletion=complete_topics)]
 Regex = Annotated[
     bool,
     typer.Option("--regex", "-r", help="TOPIC is a regular expression for whole names; new topics that match count."),
@@ -44,7 +45,12 @@ TimestampOption = Annotated[
 ]
 Group = Annotated[
     str | None,
-    typer.Option("--group", "-g", help="Consume as a member of this group, which commits offsets, until Ctrl-C."),
+    typer.Option(
+        "--group",
+        "-g",
+        help="Consume as a member of this group, which commits offsets, until Ctrl-C.",
+        autocompletion=complete_groups,
+    ),
 ]
 Count = Annotated[
     int | None, typer.Option("--count", "-n", "-c", min=0, help="Stop after this many records (after the filters).")

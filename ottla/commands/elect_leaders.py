@@ -10,6 +10,7 @@ from client.admin.types import ElectionType
 from client.errors import ElectionNotNeededError, KafkaError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_topics
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_topics
 from ottla.command_line.output import print_json, print_table
@@ -27,7 +28,13 @@ def register(app: typer.Typer) -> None:
 def elect_leaders(
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions. Repeatable."),
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:0,1]",
+            help="A topic, or some of its partitions. Repeatable.",
+            autocompletion=complete_topics,
+        ),
     ] = None,
     file: Annotated[
         Path | None,

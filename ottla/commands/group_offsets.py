@@ -10,6 +10,7 @@ import typer
 
 from client.errors import GroupNotEmptyError, GroupSubscribedToTopicError, KafkaError
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_groups, complete_topics
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import (
     DEFAULT_BOOTSTRAP_SERVER,
@@ -27,10 +28,16 @@ from ottla.group_offsets.zookeeper_export import plan_export
 from ottla.group_offsets.zookeeper_offsets import read_zookeeper_offsets
 from registry.znodes.tree import LEGACY_07
 
-Group = Annotated[str, typer.Argument(help="The group.", metavar="GROUP")]
+Group = Annotated[str, typer.Argument(help="The group.", metavar="GROUP", autocompletion=complete_groups)]
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", metavar="TOPIC[:0,1,2]", help="A topic, or some of its partitions. Repeatable."),
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC[:0,1,2]",
+        help="A topic, or some of its partitions. Repeatable.",
+        autocompletion=complete_topics,
+    ),
 ]
 Layout = Annotated[
     str, typer.Option("--layout", metavar="LAYOUT", help="Layout in ZooKeeper: today (Kafka 0.8 and later), or 0.7.")
@@ -156,7 +163,9 @@ def import_zookeeper(
 
 
 def export_zookeeper(
-    names: Annotated[list[str], typer.Argument(help="Groups without members.", metavar="GROUP...")],
+    names: Annotated[
+        list[str], typer.Argument(help="Groups without members.", metavar="GROUP...", autocompletion=complete_groups)
+    ],
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also replace offsets that the group has in ZooKeeper.")

@@ -11,6 +11,7 @@ import typer
 
 from client.errors import KafkaError
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_groups, complete_topics
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_time, parse_topics
@@ -38,11 +39,20 @@ def register(groups: typer.Typer) -> None:
 
 
 def reset_offsets(
-    names: Annotated[list[str] | None, typer.Argument(help="Groups without members.", metavar="[GROUP...]")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Groups without members.", metavar="[GROUP...]", autocompletion=complete_groups),
+    ] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups that have no members.")] = False,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", metavar="TOPIC[:0,1,2]", help="A topic, or some of its partitions. Repeatable."),
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:0,1,2]",
+            help="A topic, or some of its partitions. Repeatable.",
+            autocompletion=complete_topics,
+        ),
     ] = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All partitions with committed offsets of the group.")

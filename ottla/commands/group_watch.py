@@ -19,6 +19,7 @@ import typer
 from client.errors import GroupIdNotFoundError, KafkaError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_groups
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer
 from ottla.command_line.session import run, unknown_group
@@ -36,7 +37,10 @@ def register(groups: typer.Typer) -> None:
 
 
 def watch(
-    names: Annotated[list[str] | None, typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]", autocompletion=complete_groups),
+    ] = None,
     interval: Annotated[
         str, typer.Option("--interval", "-i", metavar="DURATION", help="The time between two reports.")
     ] = "1s",

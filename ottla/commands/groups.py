@@ -6,6 +6,7 @@ import typer
 
 from client.errors import GroupNotEmptyError, KafkaError
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_groups
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
 from ottla.command_line.output import print_json, print_table
@@ -67,7 +68,10 @@ def list_groups(
 
 @groups.command(epilog="Example:  ottla groups describe billing")
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]", autocompletion=complete_groups),
+    ] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -96,7 +100,9 @@ def describe(
 
 @groups.command(epilog="Example:  ottla groups delete billing")
 def delete(
-    names: Annotated[list[str], typer.Argument(help="Groups without members.", metavar="GROUP...")],
+    names: Annotated[
+        list[str], typer.Argument(help="Groups without members.", metavar="GROUP...", autocompletion=complete_groups)
+    ],
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Delete groups that have no members, with all their offsets. This cannot be undone."""

@@ -7,6 +7,7 @@ import typer
 
 from client.admin.types import LogDirDescription
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_brokers
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import human_bytes, print_json, print_table
 from ottla.command_line.session import live_brokers, run
@@ -23,7 +24,10 @@ def register(app: typer.Typer) -> None:
 def log_dirs(
     names: Names = None,
     regex: Regex = False,
-    broker: Annotated[list[int] | None, typer.Option("--broker", help="Only this broker. Repeatable.")] = None,
+    broker: Annotated[
+        list[int] | None,
+        typer.Option("--broker", help="Only this broker. Repeatable.", autocompletion=complete_brokers),
+    ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Only the directories, without the replicas.")] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,

@@ -7,6 +7,7 @@ import typer
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Producer, Reader
+from ottla.command_line.completion import complete_topics
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_size
 from ottla.command_line.session import explain_refusal, find_partitions, run
@@ -15,7 +16,7 @@ from ottla.commands.perf_run import ConsumeRun, ProduceRun
 perf = typer.Typer(help="Measure throughput and latency.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, without a live rate.")]
-Topic = Annotated[str, typer.Argument(help="The topic.")]
+Topic = Annotated[str, typer.Argument(help="The topic.", autocompletion=complete_topics)]
 
 
 def register(app: typer.Typer) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ottla.command_line.clients import Producer
+from ottla.command_line.completion import complete_topics
 from ottla.command_line.failure import CommandError, explain
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
 from ottla.command_line.session import explain_refusal, run, say
@@ -35,7 +36,10 @@ EPILOG = (
 
 TopicArgument = Annotated[
     str | None,
-    typer.Argument(help="The topic; created if the broker's auto.create.topics.enable is true. With --json optional."),
+    typer.Argument(
+        help="The topic; created if the broker's auto.create.topics.enable is true. With --json optional.",
+        autocompletion=complete_topics,
+    ),
 ]
 File = Annotated[Path | None, typer.Argument(help="A file of lines. Default, or -: standard input.")]
 AsJson = Annotated[

@@ -15,6 +15,7 @@ from client.admin.types import Replica
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_topics
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_size
 from ottla.command_line.output import print_json, print_table
@@ -62,7 +63,9 @@ def register(app: typer.Typer) -> None:
 
 @reassign.command(epilog="Example:  ottla reassign plan orders --brokers 1,2,3 > plan.json")
 def plan(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to reassign.")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="The topics to reassign.", autocompletion=complete_topics)
+    ],
     brokers: Annotated[
         str | None, typer.Option("--brokers", metavar="ID,...", help="The brokers to use. Default: all live brokers.")
     ] = None,

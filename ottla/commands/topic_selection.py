@@ -9,13 +9,16 @@ from client.errors import KafkaError, UnsupportedApiError
 from client.topic_partition import TopicPartition
 from client.wire.metadata import PartitionMetadata, TopicMetadata
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_topics
 from ottla.command_line.failure import CommandError
 from ottla.command_line.session import describe_topics
 from ottla.records.record_filter import compile_expression
 
 MIN_ISR = "min.insync.replicas"
 
-Names = Annotated[list[str] | None, typer.Argument(help="Topics. Default: all.", metavar="[TOPIC...]")]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Topics. Default: all.", metavar="[TOPIC...]", autocompletion=complete_topics)
+]
 Regex = Annotated[
     bool,
     typer.Option("--regex", "-r", help="TOPIC is a regular expression (Python's) that matches the whole name."),

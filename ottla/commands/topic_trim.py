@@ -10,6 +10,7 @@ import typer
 from client.consumer.offsets import EARLIEST, LATEST
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_topics
 from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.failure import CommandError
@@ -42,7 +43,9 @@ def register(topics: typer.Typer) -> None:
 
 
 def trim(
-    name: Annotated[str | None, typer.Argument(help="The topic.", metavar="[TOPIC]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The topic.", metavar="[TOPIC]", autocompletion=complete_topics)
+    ] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition. Repeatable.")
     ] = None,

@@ -8,6 +8,7 @@ from client.admin.types import ConfigChange, ConfigOperation, NewTopic, Resource
 from client.errors import KafkaError
 from client.wire.metadata import TopicMetadata
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import complete_topic_setting_names, complete_topic_settings, complete_topics
 from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import (
@@ -37,7 +38,7 @@ from protocol.uuid import uuid_to_string
 
 topics = typer.Typer(help="List, create, describe, alter, trim and delete topics.", no_args_is_help=True)
 
-Topic = Annotated[str, typer.Argument(help="The topic's name.")]
+Topic = Annotated[str, typer.Argument(help="The topic's name.", autocompletion=complete_topics)]
 Assignment = Annotated[
     str | None,
     typer.Option(
@@ -48,7 +49,13 @@ Assignment = Annotated[
 ]
 Configs = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting of the topic. Repeatable."),
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="NAME=VALUE",
+        help="A setting of the topic. Repeatable.",
+        autocompletion=complete_topic_settings,
+    ),
 ]
 
 
@@ -164,7 +171,12 @@ def alter(
     config: Configs = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Reset this setting to the default. Repeatable."),
+        typer.Option(
+            "--delete-config",
+            metavar="NAME",
+            help="Reset this setting to the default. Repeatable.",
+            autocompletion=complete_topic_setting_names,
+        ),
     ] = None,
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
@@ -193,7 +205,9 @@ def alter(
 
 @topics.command(epilog="Example:  ottla topics delete orders")
 def delete(
-    names: Annotated[list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC...")],
+    names: Annotated[
+        list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC...", autocompletion=complete_topics)
+    ],
     regex: Regex = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")] = False,
     yes: Yes = False,

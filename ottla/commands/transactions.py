@@ -9,6 +9,12 @@ from client.admin.types import ActiveProducer, TransactionDescription
 from client.errors import KafkaError, TransactionalIdNotFoundError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
+from ottla.command_line.completion import (
+    complete_brokers,
+    complete_partitions,
+    complete_topics,
+    complete_transactional_ids,
+)
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names, parse_partition
 from ottla.command_line.output import print_json, print_table
@@ -32,7 +38,12 @@ STATES = (
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _MS_PER_MINUTE = 60_000
 
-Partition = Annotated[str, typer.Argument(help="The partition, such as orders-0.", metavar="TOPIC-PARTITION")]
+Partition = Annotated[
+    str,
+    typer.Argument(
+        help="The partition, such as orders-0.", metavar="TOPIC-PARTITION", autocompletion=complete_partitions
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -78,7 +89,12 @@ def list_transactions(
 
 @transactions.command(epilog="Example:  ottla transactions describe billing-1")
 def describe(
-    names: Annotated[list[str], typer.Argument(help="Transactional ids.", metavar="TRANSACTIONAL_ID...")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="Transactional ids.", metavar="TRANSACTIONAL_ID...", autocompletion=complete_transactional_ids
+        ),
+    ],
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -135,7 +151,10 @@ def _now_ms() -> int:
 @transactions.command("describe-producers", epilog="Example:  ottla transactions describe-producers orders-0")
 def describe_producers(
     name: Partition,
-    broker_id: Annotated[int | None, typer.Option("--broker-id", help="Ask this replica. Default: the leader.")] = None,
+    broker_id: Annotated[
+        int | None,
+        typer.Option("--broker-id", help="Ask this replica. Default: the leader.", autocompletion=complete_brokers),
+    ] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -169,8 +188,14 @@ async def _check(admin: Admin, partition: TopicPartition) -> None:
 
 @transactions.command("find-hanging", epilog="Example:  ottla transactions find-hanging --topic orders")
 def find_hanging_transactions(
-    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only in this topic. Repeatable.")] = None,
-    broker_id: Annotated[int | None, typer.Option("--broker-id", help="Only in replicas of this broker.")] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", help="Only in this topic. Repeatable.", autocompletion=complete_topics),
+    ] = None,
+    broker_id: Annotated[
+        int | None,
+        typer.Option("--broker-id", help="Only in replicas of this broker.", autocompletion=complete_brokers),
+    ] = None,
     max_transaction_timeout: Annotated[
         int, typer.Option("--max-transaction-timeout", min=0, help="The brokers' longest allowed timeout, in minutes.")
     ] = 15,
