@@ -16,9 +16,10 @@ from ottla.command_line.failure import CommandError, explain
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
 from ottla.command_line.session import explain_refusal, run, say
 from ottla.records.line_source import open_source, read_lines
-from ottla.records.outgoing import JsonLines, PlainLines, RecordDefaults
+from ottla.records.outgoing import Encode, JsonLines, PlainLines, RecordDefaults
 from ottla.records.sending import Parse, Sending
 from ottla.records.template import PLACEHOLDERS, Template, generate
+from ottla.schemas.options import EncodingOptions, Registry
 from protocol.record import Header
 
 # Not a limit for records, which the broker sets: it only limits one request.
@@ -73,6 +74,16 @@ NullMarker = Annotated[
 TimestampOption = Annotated[
     str | None, typer.Option("--timestamp", help="Time of every record: ms since the epoch, or ISO.")
 ]
+KeySchema = Annotated[str | None, typer.Option("--key-schema", metavar="SCHEMA", help="As --value-schema, for keys.")]
+ValueSchema = Annotated[
+    str | None,
+    typer.Option(
+        "--value-schema",
+        metavar="SCHEMA",
+        help="Values are JSON, and are encoded: a FILE (.avsc, .json, .proto or .proto#Message), or an ID or SUBJECT of"
+        " --schema-registry.",
+    ),
+]
 LingerMs = Annotated[float, typer.Option("--linger-ms", help="How long a batch waits for more records.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on success.")]
 
@@ -97,6 +108,9 @@ def produce(
     acks: Acks = "all",
     null_marker: NullMarker = None,
     timestamp: TimestampOption = None,
+    key_schema: KeySchema = None,
+    value_schema: ValueSchema = None,
+    schema_registry: Registry = None,
     linger_ms: LingerMs = 5,
     quiet: Quiet = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
@@ -107,12 +121,15 @@ def produce(
     --timestamp then apply to records without this field.
     """
     source = _Input(file, template, count, seed)
+    encode_key, encode_value = _encoders(EncodingOptions(key_schema, value_schema, schema_registry))
     defaults = RecordDefaults(
         topic=topic,
         key=source.keys(key),
         headers=[_header(text) for text in header or ()],
         partition=partition,
         timestamp_ms=None if timestamp is None else parse_time(timestamp, "--timestamp"),
+        encode_key=encode_key,
+        encode_value=encode_value,
     )
     if key is not None and key_separator is not None:
         raise CommandError("--key and --key-separator cannot be used together")
@@ -126,6 +143,17 @@ def _header(text: str) -> Header:
     """Return the name and value of "name=value"; "name" alone has a null value."""
     name, equals, value = text.partition("=")
     return name, value.encode("utf-8", "surrogateescape") if equals else None
+
+
+def _encoders(options: EncodingOptions) -> tuple[Encode | None, Encode | None]:
+    """Return what encodes keys and values."""
+    if not options.is_used:
+        if options.registry is not None:
+            raise CommandError("--schema-registry needs --value-schema or --key-schema: the schema to write with")
+        return None, None
+    from ottla.schemas.encoding import load_encoders  # aiohttp takes 0.2 s, which other commands do not need
+
+    return run(load_encoders(options))
 
 
 def _parser(defaults: RecordDefaults, as_json: bool, key_separator: str | None, null_marker: str | None) -> Parse:

@@ -17,9 +17,12 @@ from typing import Any, NoReturn
 
 
 class JsonText(bytes):
-    """The JSON text of a key or value that was decoded by its schema."""
+    """The JSON text of a key or value that was decoded by its schema.
 
-    __slots__ = ()
+    `schema_id` is the id of the schema in a schema registry; None if the schema is a file.
+    """
+
+    schema_id: int | None = None
 
 
 def dump(value: Any) -> str:

@@ -198,6 +198,9 @@ def json_writer(record: ConsumerRecord) -> bytes:
         fields["key_text"] = key_text
     if value_text is not None:
         fields["value_text"] = value_text
+    for name, content in (("key_schema_id", record.key), ("value_schema_id", record.value)):
+        if isinstance(content, JsonText) and content.schema_id is not None:
+            fields[name] = content.schema_id
     return dump(fields).encode() + b"\n"
 
 

@@ -1,0 +1,143 @@
+"""A schema registry with Confluent's REST API: schemas by id and by subject, each asked for once."""
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from ottla.command_line.failure import suggest
+from ottla.schemas.codec import SchemaError
+
+TIMEOUT_S = 10
+_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+# What the API answers, besides 404, if the user has no access.
+_NO_ACCESS = (401, 403)
+
+
+class RegisteredSchema(NamedTuple):
+    """A schema with its id. `kind` is AVRO, PROTOBUF or JSON; `references` are the texts of what it refers to."""
+
+    id: int
+    kind: str
+    text: str
+    references: Mapping[str, str]
+
+
+class SchemaRegistry:
+    """A client of a schema registry; an asynchronous context manager.
+
+    The URL may contain a user and a password. All methods raise SchemaError if the registry cannot be reached, does not
+    know the schema or refuses access.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parsed = URL(url)
+        except ValueError as error:
+            raise SchemaError(f"--schema-registry {url!r} is not a URL: {error}") from None
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise SchemaError(f"--schema-registry {url!r} is not a URL such as http://127.0.0.1:8081")
+        self._base = str(parsed.with_user(None)).rstrip("/")
+        self._headers = {"Accept": _ACCEPT}
+        if parsed.user is not None:
+            identity = f"{parsed.user}:{parsed.password or ''}".encode()
+            self._headers["Authorization"] = f"Basic {base64.b64encode(identity).decode()}"
+        self._session: aiohttp.ClientSession | None = None
+        self._by_id: dict[int, RegisteredSchema] = {}
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
+            headers=self._headers,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def by_id(self, number: int) -> RegisteredSchema:
+        """Return the schema with an id."""
+        if number not in self._by_id:
+            answer = await self._get(f"/schemas/ids/{number}")
+            if answer is None:
+                raise SchemaError(f"the schema registry {self._base} has no schema with the id {number}")
+            self._by_id[number] = await self._schema(number, answer)
+        return self._by_id[number]
+
+    async def latest(self, subject: str) -> RegisteredSchema:
+        """Return the latest schema of a subject."""
+        answer = await self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if answer is None:
+            subjects = await self._get("/subjects")
+            near = suggest(subject, subjects) if isinstance(subjects, list) else ""
+            raise SchemaError(f"the schema registry {self._base} has no subject {subject}{near}")
+        number = self._field(answer, "id", int)
+        self._by_id[number] = await self._schema(number, answer)
+        return self._by_id[number]
+
+    async def _schema(self, number: int, answer: Any) -> RegisteredSchema:
+        texts: dict[str, str] = {}
+        text = self._field(answer, "schema", str)
+        await self._add_references(answer, texts)
+        return RegisteredSchema(number, str(answer.get("schemaType") or "AVRO"), text, texts)
+
+    async def _add_references(self, answer: Any, texts: dict[str, str]) -> None:
+        """Add the texts of all schemas that an answer refers to, and of those that they refer to."""
+        for reference in answer.get("references") or ():
+            name = self._field(reference, "name", str)
+            if name in texts:
+                continue
+            subject = self._field(reference, "subject", str)
+            version = self._field(reference, "version", int)
+            found = await self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+            if found is None:
+                raise SchemaError(
+                    f"the schema registry {self._base} has no version {version} of the subject {subject},"
+                    f" which is referred to as {name}"
+                )
+            texts[name] = self._field(found, "schema", str)
+            await self._add_references(found, texts)
+
+    def _field(self, answer: Any, name: str, kind: type) -> Any:
+        if not isinstance(answer, dict) or not isinstance(answer.get(name), kind):
+            raise SchemaError(f"{self._base} does not answer as a schema registry: the answer has no field {name!r}")
+        return answer[name]
+
+    async def _get(self, path: str) -> Any:
+        """Return the JSON of an answer; None for 404."""
+        assert self._session is not None
+        try:
+            async with self._session.get(self._base + path) as response:
+                text = await response.text()
+        except TimeoutError:
+            raise SchemaError(f"the schema registry {self._base} has not answered in {TIMEOUT_S} s") from None
+        except aiohttp.ClientConnectorError as error:
+            code = error.os_error.errno  # the text has the address, and differs between event loops
+            reason = os.strerror(code) if code is not None and code > 0 else error.os_error
+            raise SchemaError(f"the schema registry {self._base} cannot be reached ({reason})") from None
+        except (aiohttp.ClientError, UnicodeDecodeError) as error:
+            raise SchemaError(f"the schema registry {self._base} does not answer: {error}") from None
+        if response.status in _NO_ACCESS:
+            raise SchemaError(
+                f"the schema registry {self._base} refuses access ({response.status} {response.reason}):"
+                " a user and a password go into the URL, http://user:password@host:8081"
+            )
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if response.status == 404 and isinstance(answer, dict) and "error_code" in answer:
+            return None
+        if response.status != 200 or answer is None:
+            message = answer.get("message", "") if isinstance(answer, dict) else ""
+            raise SchemaError(f"{self._base}{path} does not answer as a schema registry: {response.status} {message}")
+        return answer
