@@ -14,10 +14,11 @@ from ottla.command_line.completion import complete_topics
 from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.failure import CommandError
-from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_time
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run, say
 from ottla.reassignment.assignment_file import read_trim_offsets
+from ottla.records.moments import parse_moment
 
 _ALL_RECORDS = -1
 
@@ -111,12 +112,12 @@ def trim(
 def _target(to_offset: int | None, to_time: str | None, older_than: str | None, to_end: bool) -> _Target | None:
     """Return the target that the options give; None for no option. Raises CommandError for several options."""
     found = []
+    now_ms = time.time_ns() // 1_000_000
     if to_offset is not None:
         found.append(_Target(to_offset, is_time=False))
     if to_time is not None:
-        found.append(_Target(parse_time(to_time, "--to-time"), is_time=True))
+        found.append(_Target(max(parse_moment(to_time, "--to-time", now_ms), 0), is_time=True))
     if older_than is not None:
-        now_ms = time.time_ns() // 1_000_000
         found.append(_Target(max(now_ms - parse_duration(older_than, "--older-than"), 0), is_time=True))
     if to_end:
         found.append(_Target(_ALL_RECORDS, is_time=False))

@@ -1,4 +1,4 @@
-"""`ottla topics`: list, create, alter and delete topics; `topic_description` and `topic_trim` have the rest."""
+"""`ottla topics`: list, create, alter and delete topics; the modules `topic_*` have the other commands."""
 
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ from ottla.command_line.options import (
 )
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import describe_topics, run
-from ottla.commands import topic_description, topic_trim
+from ottla.commands import topic_description, topic_offsets, topic_trim
 from ottla.commands.topic_selection import (
     AtMinIsr,
     Names,
@@ -62,6 +62,7 @@ Configs = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     topic_description.register(topics)
+    topic_offsets.register(topics)
     topic_trim.register(topics)
     app.add_typer(topics, name="topics")
 

@@ -28,6 +28,7 @@ COMMANDS = [
     ("topics", "describe"),
     ("topics", "alter"),
     ("topics", "trim"),
+    ("topics", "offsets"),
     ("topics", "delete"),
     ("groups",),
     *(

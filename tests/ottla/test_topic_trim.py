@@ -59,6 +59,7 @@ def test_an_offset_after_the_end_is_the_end(on, topic):
         (("--to-time", "2100-01-01"), 3),
         (("--older-than", "P50000D"), 0),
         (("--older-than", "0s"), 3),
+        (("--to-time", "-1s"), 3),
         (("--to-end",), 3),
     ],
 )
@@ -98,7 +99,7 @@ def test_a_person_is_asked(on, topic):
         (("{}", "--to-offset", 1, "--to-end"), "cannot be used together"),
         (("--to-end",), "give a topic, or --from-file"),
         (("{}", "--from-file", "x"), "give a topic, or --from-file"),
-        (("{}", "--to-time", "soon"), "--to-time 'soon' is neither"),
+        (("{}", "--to-time", "soon"), "--to-time 'soon' is not a time"),
         (("{}", "--older-than", "soon"), "--older-than 'soon' is not a duration"),
         (("{}", "--to-end", "-p", 7), "has partitions 0 to 1, not 7"),
         (("{}x", "--to-end"), "did you mean {}?"),
