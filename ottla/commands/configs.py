@@ -28,6 +28,12 @@ Topic = Annotated[
 Broker = Annotated[
     int | None, typer.Option("--broker", help="Settings of the broker with this id.", autocompletion=complete_brokers)
 ]
+BrokerLogger = Annotated[
+    int | None,
+    typer.Option(
+        "--broker-logger", metavar="ID", help="Log levels of the broker with this id.", autocompletion=complete_brokers
+    ),
+]
 BrokerDefault = Annotated[bool, typer.Option("--broker-default", help="Dynamic defaults of all brokers.")]
 
 
@@ -45,6 +51,7 @@ def describe(
     topic: Topic = None,
     broker: Broker = None,
     broker_default: BrokerDefault = False,
+    broker_logger: BrokerLogger = None,
     show_all: Annotated[bool, typer.Option("--all", "-a", help="Also settings with their default.")] = False,
     synonyms: Annotated[
         bool, typer.Option("--synonyms", help="Also the values of lower precedence, and where each comes from.")
@@ -56,12 +63,13 @@ def describe(
 
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
-            resource, name = await _resource(admin, topic, broker, broker_default)
+            resource, name = await _resource(admin, topic, broker, broker_default, broker_logger)
             found = await admin.describe_configs(resource, name, names, include_synonyms=True)
         missing = [key for key in names or () if key not in found]
         if missing:
             instead = advice(missing[0], Reader.BROKER if topic is None else Reader.TOPIC)
-            raise CommandError(f"unknown setting {missing[0]}" + ("" if instead is None else f": {instead}"))
+            what = "setting" if broker_logger is None else "logger"
+            raise CommandError(f"unknown {what} {missing[0]}" + ("" if instead is None else f": {instead}"))
         shown = [entry for entry in found.values() if show_all or names or not entry.is_default]
         if as_json:
             print_json(
@@ -142,6 +150,7 @@ def alter(
     topic: Topic = None,
     broker: Broker = None,
     broker_default: BrokerDefault = False,
+    broker_logger: BrokerLogger = None,
     set_: Set = None,
     delete: Delete = None,
     append: Append = None,
@@ -168,7 +177,7 @@ def alter(
         ]
         changes += [ConfigChange(name, None, ConfigOperation.DELETE) for name in delete or ()]
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
-            resource, name = await _resource(admin, topic, broker, broker_default)
+            resource, name = await _resource(admin, topic, broker, broker_default, broker_logger)
             await admin.incremental_alter_configs(resource, name, changes, validate_only=validate_only)
 
     run(main())
@@ -176,11 +185,13 @@ def alter(
 
 
 async def _resource(
-    admin: Admin, topic: str | None, broker: int | None, broker_default: bool
+    admin: Admin, topic: str | None, broker: int | None, broker_default: bool, broker_logger: int | None
 ) -> tuple[ResourceType, str]:
-    """Return the type and name of the resource that one of the three options selects. Raises CommandError."""
-    if (topic is not None) + (broker is not None) + broker_default != 1:
-        raise CommandError("give one of --topic, --broker and --broker-default")
+    """Return the type and name of the resource that one of the four options selects. Raises CommandError."""
+    if (topic is not None) + (broker is not None) + broker_default + (broker_logger is not None) != 1:
+        raise CommandError("give one of --topic, --broker, --broker-default and --broker-logger")
+    if broker_logger is not None:
+        return ResourceType.BROKER_LOGGER, str(broker_logger)
     if topic is None:
         return ResourceType.BROKER, "" if broker is None else str(broker)
     await describe_topics(admin, [topic])

@@ -208,6 +208,7 @@ def test_broker_arguments():
     assert parse_arguments(["f", "--set", "a=1", "--set=b=2", "-s", "c=3"]) == (Path("f"), ["a=1", "b=2", "c=3"])
     short = ["--port", "1", "--data-dir=d", "-s", "a=1"]
     assert parse_arguments(short) == (None, ["a=1", "listeners=PLAINTEXT://127.0.0.1:1", "log.dirs=d"])
+    assert parse_arguments(["--log-level", "debug"]) == (None, ["ottla.log.level=debug"])
     assert parse_settings(["a=1=2", " b = x "]) == {"a": "1=2", "b": "x"}
     with pytest.raises(CommandError, match="'=1' is not name=value"):
         parse_settings(["=1"])
@@ -223,12 +224,19 @@ def test_a_short_form_is_for_a_setting_that_nothing_else_sets(tmp_path, run):
     file.write_text("listeners=PLAINTEXT://0.0.0.0:9092\nlog.dir=/kafka\n")
     for words, message in (
         (("--port", "1", "--set", "listeners=X"), "--port 1 and --set listeners=X set the same: use one of them"),
+        (("--log-level", "x", "-s", "ottla.log.level=y"), "--log-level x and --set ottla.log.level=y set the same"),
         (("--data-dir", "d", "-s", "log.dir=e"), "--data-dir d and --set log.dir=e set the same: use one of them"),
         ((file, "--port", "1"), f"--port 1: {file} has listeners=PLAINTEXT://0.0.0.0:9092; use --set listeners=… to"),
         ((file, "--data-dir", "d"), f"--data-dir d: {file} has log.dir=/kafka; use --set log.dir=… to"),
     ):
         with pytest.raises(CommandError, match=re.escape(message)):
             run(["broker", *map(str, words)])
+
+
+def test_the_log_level_overrides_the_file(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("ottla.log.level=WARN\n")
+    assert parse_arguments([str(file), "--log-level=DEBUG"]) == (file, ["ottla.log.level=DEBUG"])
 
 
 def test_with_a_file_a_port_is_one_of_all_addresses(tmp_path):

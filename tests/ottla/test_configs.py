@@ -79,3 +79,17 @@ def test_errors(on):
         (("alter", "--broker", 0, "-s", "log.dirs=/tmp"), "log.dirs"),
     ]:
         assert clue in on("configs", *words, code=1).err
+
+
+def test_levels_of_loggers(on):
+    resource = ("--broker-logger", "0")
+    (before,) = on("configs", "describe", *resource, "broker.settings.store", "--json").json
+    assert (before["value"], before["source"]) == ("INFO", "DYNAMIC_BROKER_LOGGER_CONFIG")
+    on("configs", "alter", *resource, "--set", "broker.settings=WARN")
+    shown = on("configs", "describe", *resource, "--json").json
+    levels = {one["name"]: one["value"] for one in shown}
+    assert (levels["broker.settings.store"], levels["root"]) == ("WARN", "INFO")
+    on("configs", "alter", *resource, "--delete", "broker.settings")
+    assert "unknown logger kafka" in on("configs", "describe", *resource, "kafka", code=1).err
+    refused = on("configs", "alter", *resource, "--set", "kafka.server.KafkaApis=DEBUG", code=1)
+    assert "named after its Python modules" in refused.err
