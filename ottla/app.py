@@ -15,9 +15,10 @@ from typing import Annotated, Any, Final
 import typer
 from typer.main import get_command
 
+from client.errors import NoBrokersAvailableError
 from ottla import __version__
 from ottla.command_line.command_group import CommandGroup
-from ottla.command_line.global_options import ProfileBefore, ServerBefore
+from ottla.command_line.global_options import SERVER_ORIGIN, ProfileBefore, ServerBefore
 from ottla.command_line.shell_completion import VARIABLE, complete
 
 COMMANDS: Final = {
@@ -114,7 +115,13 @@ def run_app(arguments: Sequence[str]) -> int:
     run = partial(command, list(arguments), prog_name="ottla", standalone_mode=False)
     if VARIABLE in os.environ:
         return complete(run)
-    result = copy_context().run(run)  # the chosen profile is forgotten afterwards
+    context = copy_context()  # the chosen profile is forgotten afterwards
+    try:
+        result = context.run(run)
+    except NoBrokersAvailableError as error:
+        if origin := context.get(SERVER_ORIGIN):
+            error.add_note(f"the address is from {origin}")
+        raise
     return result if isinstance(result, int) else 0
 
 

@@ -29,7 +29,8 @@ def explain(error: Exception) -> str:
     if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
         return _one_line(_of_unknown_option(error) or error.format_message())
     if isinstance(error, NoBrokersAvailableError):
-        return _one_line(f"{error}. Start one with `ottla broker`, or name another with --bootstrap-server")
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+        return _one_line(f"{error}{notes}. Start one with `ottla broker`, or name another with --bootstrap-server")
     if type(error).__module__.partition(".")[0] in _OURS:
         return _one_line(str(error))
     if isinstance(error, OSError):
@@ -51,7 +52,10 @@ def _of_unknown_option(error: Exception) -> str | None:
     if (instead := option_instead(option, have)) is not None:
         return f"{message}: use {instead}"
     row = classic_name(option)
-    return message + suggest(option, sorted(have)) + ("" if row is None else f" ({replacement(row)})")
+    hint = suggest(option, sorted(have)) + ("" if row is None else f" ({replacement(row)})")
+    if not hint and hasattr(context.command, "commands"):
+        hint = f"; an option of a command stands after the command: `{context.command_path} COMMAND {option}`"
+    return message + hint
 
 
 def _one_line(text: str) -> str:

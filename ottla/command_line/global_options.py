@@ -14,6 +14,7 @@ clients through `command_line.clients`.
 """
 
 import copy
+from contextvars import ContextVar
 from typing import Annotated, Any, Final
 
 import typer
@@ -22,6 +23,9 @@ from ottla.command_line import variables
 from ottla.command_line.completion import complete_profiles, complete_servers
 from ottla.command_line.failure import CommandError
 from protocol.classic_names import option_of
+
+SERVER_ORIGIN: Final[ContextVar[str]] = ContextVar("where the bootstrap servers are from", default="")
+"""Where the command has its bootstrap servers from, if the user did not type them; for error messages."""
 
 _SERVER: Final = "--bootstrap-server"
 _PROFILE: Final = "--profile"
@@ -83,7 +87,8 @@ def prepare(context: typer.Context, command: Any) -> None:
     connects = server is not None and server.envvar == variables.BOOTSTRAP_SERVER
     if not context.resilient_parsing:
         _refuse_unknown(context, command, has_server=server is not None, has_profile=connects)
-    if connects:
+    if server is not None and connects:
+        server.callback = _note_origin
         profile = _copied(before["profile"])
         profile.is_eager = True  # before the options whose defaults it sets
         profile.callback = _use_profile
@@ -128,3 +133,15 @@ def _use_profile(context: typer.Context, _: object, value: str | None) -> None:
     for parameter in context.command.params:
         for option in parameter.opts:
             parameter.default = defaults.get(option, parameter.default)
+
+
+def _note_origin(context: typer.Context, _: object, value: str) -> str:
+    from ottla.command_line.clients import CHOSEN_PROFILE  # as above
+
+    source = context.get_parameter_source("bootstrap_server")
+    profile = CHOSEN_PROFILE.get()
+    if source is not None and source.name == "ENVIRONMENT":
+        SERVER_ORIGIN.set(variables.BOOTSTRAP_SERVER)
+    elif source is not None and source.name == "DEFAULT" and _GIVEN_SERVER not in context.meta:
+        SERVER_ORIGIN.set("" if profile.bootstrap_servers is None else f"profile {profile.name}")
+    return value

@@ -27,9 +27,17 @@ def test_a_command_has_its_own_name_before_an_alias(ottla):
         (("consum",), "ottla: No such command 'consum' (did you mean consume?)\n"),
         (("topics", "crate"), "ottla: No such command 'crate' (did you mean create?)\n"),
         (("topics", "nosuch"), "ottla: No such command 'nosuch'; `ottla topics --help` lists the commands\n"),
+        (
+            ("topics", "--json", "list"),
+            (
+                "ottla: No such option: --json; an option of a command stands after the command:"
+                " `ottla topics COMMAND --json`\n"
+            ),
+        ),
+        (("--profil", "x", "topics"), "ottla: No such option: --profil (did you mean --profile?)\n"),
         (("xyz",), "ottla: No such command 'xyz'; `ottla --help` lists the commands\n"),
     ],
     ids=str,
 )
-def test_an_unknown_command_names_a_near_one(ottla, words, message):
+def test_an_unknown_name_names_a_near_one(ottla, words, message):
     assert ottla(*words, code=1).err == message

@@ -72,6 +72,7 @@ def cluster(tmp_path_factory):
         (("configs", "describe", "--broker", ""), ["0"]),
         (("api-versions", "--broker", ""), ["0"]),
         (("log-dirs", "--broker", ""), ["0"]),
+        (("brokers", "describe", ""), ["0"]),
     ],
     ids=str,
 )

@@ -55,6 +55,17 @@ def test_no_profile(asked, ottla):
     assert "no profile nosuch" in ottla("--profile", "nosuch", "topics", "list", code=1).err
 
 
+def test_an_address_that_was_not_typed_has_its_origin(ottla, asked, monkeypatch):
+    def origin(*words):
+        return ottla(*words, "topics", "list", code=1).err.partition("; the address is from ")[2].partition(".")[0]
+
+    assert origin() == "profile one"
+    assert origin("--profile", "two") == "profile two"
+    assert origin("-b", PROFILE) == ""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", VARIABLE)
+    assert origin() == "OTTLA_BOOTSTRAP_SERVER"
+
+
 @pytest.mark.parametrize(
     ("words", "clue"),
     [
