@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import libcst as cst
 
-_IMPORTERS: Final = frozenset({"__import__", "find_spec", "import_module", "resolve_name", "run_module"})
-"""Functions whose first argument is the name of a module."""
+_NAMING: Final = frozenset({"__import__", "find_spec", "getLogger", "import_module", "resolve_name", "run_module"})
+"""Functions whose first argument is the name of a module. Loggers are named after modules."""
 
 _BLOCKS: Final = (
     *(cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite, cst.SimpleStatementLine),
@@ -77,7 +77,7 @@ class Relocation:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 if self.rewrite_text(node.value) != node.value:
                     yield node.lineno, node.value
-            elif isinstance(node, ast.Call) and _function_name(node.func) in _IMPORTERS and node.args:
+            elif isinstance(node, ast.Call) and _function_name(node.func) in _NAMING and node.args:
                 for text in _constants(node.args[0]):
                     if text.partition(".")[0] in self.moved:
                         yield node.lineno, text

@@ -9,7 +9,6 @@ exceptions are in `ottla.errors`.
 
 import ast
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
 from ottla.guard import check_packages
@@ -19,7 +18,8 @@ __version__: Final = "0.1.0"
 
 def _read_homes() -> dict[str, str]:
     """Return the module of each public name: each `from module import name` of `__init__.pyi`."""
-    stub = ast.parse(__loader__.get_data(str(Path(__file__).with_suffix(".pyi"))))  # a zip archive may contain it
+    # The file may be in a zip archive, which knows it by exactly this path: ./ottla.zip/… on Spark's executors.
+    stub = ast.parse(__loader__.get_data(f"{__file__}i"))
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: node.module for node in imports if node.module for alias in node.names}
 

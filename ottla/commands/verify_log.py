@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import storage
 from ottla.command_line.failure import CommandError, UnverifiedError
 from ottla.command_line.options import AsJson
 from ottla.command_line.output import print_json
@@ -123,7 +124,7 @@ class _Outcome:
         parent = _lock_place(self.directory)
         if not is_log_directory(FileSystem(), parent):
             raise NotALogDirectoryError(self.directory)
-        logging.getLogger("storage").addHandler(logging.NullHandler())  # the command prints what recovery logs
+        logging.getLogger(storage.__name__).addHandler(logging.NullHandler())  # the command prints what recovery logs
         lock = LogDirectory(FileSystem(), Path(parent))
         lock.lock()
         try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from registry.zookeeper.address import ZooKeeperAddress
 
 # kazoo logs every attempt to connect. ZooKeeperRegistry logs what users need to know.
-_kazoo_logger = logging.getLogger("registry.kazoo")
+_kazoo_logger = logging.getLogger(f"{__package__}.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 
 # The pause between two rounds over all servers grows from the first to the longest. Each round resolves the names.

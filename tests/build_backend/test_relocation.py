@@ -125,6 +125,7 @@ def test_imports_at_every_depth_with_comments_and_the_same_line_numbers(relocati
         "x = import_module('client')",
         "x = importlib.util.find_spec('storage')",
         "x = __import__('storage')",
+        "x = logging.getLogger('storage')",
         "x = import_module(f'client.{name}')",
         "def f(x: 'storage.errors.X'): pass",
     ],
