@@ -182,18 +182,33 @@ def complete_broker_settings(incomplete: str) -> Completions:
 
 
 def complete_setting_names(context: typer.Context) -> Completions:
-    """Return the settings of topics after --topic, and else of brokers."""
-    return list(_settings(context))
+    """Return the settings of topics after --topic, loggers after --broker-logger, and else the settings of brokers."""
+    return _loggers(context) or list(_settings(context))
 
 
 def complete_dynamic_setting_names(context: typer.Context) -> Completions:
     """Return the same, of those that can be changed at runtime."""
-    return list(_changeable(_settings(context)))
+    return _loggers(context) or list(_changeable(_settings(context)))
 
 
 def complete_dynamic_settings(context: typer.Context, incomplete: str) -> Completions:
     """Return the same as "name=", and after "=" their values, if these can be listed."""
-    return _pairs(_choices(_changeable(_settings(context))), incomplete)
+    from broker.log_levels import LEVELS
+
+    levels = dict.fromkeys(_loggers(context), tuple(LEVELS))
+    return _pairs(levels or _choices(_changeable(_settings(context))), incomplete)
+
+
+def _loggers(context: typer.Context) -> list[str]:
+    """Return the loggers of the broker of --broker-logger; empty without this option."""
+    from client.admin.types import ResourceType
+
+    broker = context.params.get("broker_logger")
+
+    async def names(admin: "Admin") -> list[str]:
+        return list(await admin.describe_configs(ResourceType.BROKER_LOGGER, str(broker)))
+
+    return [] if broker is None else _ask(context, names)
 
 
 def _topic_settings() -> Mapping[str, "Setting"]:

@@ -19,6 +19,7 @@ from support.broker import broker_process
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 
+LOGGERS = ["broker.controller.controller"]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -70,6 +71,9 @@ def cluster(tmp_path_factory):
         (("transactions", "describe-producers", "completed-b"), ["completed-b-0", "completed-b-1"]),
         (("transactions", "describe-producers", "completed-b-0", "--broker-id", ""), ["0"]),
         (("configs", "describe", "--broker", ""), ["0"]),
+        (("configs", "describe", "--broker-logger", "0", "broker.controller.contr"), LOGGERS),
+        (("configs", "alter", "--broker-logger", "0", "--delete", "broker.controller.contr"), LOGGERS),
+        (("configs", "alter", "--broker-logger", "0", "--set", "broker", "=", "DE"), ["DEBUG"]),
         (("api-versions", "--broker", ""), ["0"]),
         (("log-dirs", "--broker", ""), ["0"]),
         (("brokers", "describe", ""), ["0"]),

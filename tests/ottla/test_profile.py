@@ -196,6 +196,11 @@ def test_the_settings_reach_every_client(ottla, file, words):
     assert all(b"from-the-profile" in frame for frame in heard)
 
 
+def test_a_setting_without_an_option_reaches_the_client(ottla, file):
+    ottla("profile", "create", "one", "-b", "127.0.0.1:1", "--set", "enable.idempotence=true")
+    assert 'must be "all" with enable_idempotence' in ottla("produce", "orders", "--acks", "1", code=1).err
+
+
 def test_a_setting_is_the_default_of_its_option(on, broker, file):
     on("profile", "create", "fast", "--set", "acks=0", "--set", "compression.type=zstd")
     on("topics", "create", "profiled")
