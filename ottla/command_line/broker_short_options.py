@@ -1,10 +1,11 @@
 """`--port`, `--data-dir` and `--log-level` of `ottla broker`: short forms of `--set`.
 
-A short form is for a setting that nothing else sets. If `--set` or the properties file also sets it, the command
-refuses and names both; otherwise `--port` would replace a host, a security protocol or further listeners. Only
-`--log-level` overrides the file: it is for a run in which one wants to see more, or less.
+A short form is for a setting that nothing else sets. If `--set`, the environment or the properties file also sets it,
+the command refuses and names both; otherwise `--port` would replace a host, a security protocol or further listeners.
+Only `--log-level` overrides the file: it is for a run in which one wants to see more, or less.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -23,29 +24,32 @@ def long_forms(short: Mapping[str, str], path: Path | None, settings: Sequence[s
     """Return "name=value" for each of these options and its value.
 
     path: the properties file. settings: the values of `--set`. Raises CommandError for a wrong value, and for a setting
-    that the file or `--set` has.
+    that `--set`, the environment or the file has.
     """
     if not short:
         return []
     given = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in settings)}
-    in_file = _read(path)
+    elsewhere = _elsewhere(path)
     for option, value in short.items():
         for name in SHORT_OPTIONS[option]:
             if name in given:
                 raise CommandError(f"{option} {value} and --set {name}={given[name]} set the same: use one of them")
-            if name in in_file and option != "--log-level":
-                raise CommandError(
-                    f"{option} {value}: {path} has {name}={in_file[name]}; use --set {name}=… to override the file"
-                )
+            if name in elsewhere and option != "--log-level":
+                raise CommandError(f"{option} {value}: {elsewhere[name]}; use --set {name}=… to override it")
     return [f"{SHORT_OPTIONS[option][0]}={_value(option, value, path)}" for option, value in short.items()]
 
 
-def _read(path: Path | None) -> dict[str, str]:
-    if path is None or not path.is_file():  # the caller reports a missing file
-        return {}
-    from broker.settings.properties import read_properties  # the short forms are rare, `--help` needs no broker
+def _elsewhere(path: Path | None) -> dict[str, str]:
+    """Return where the settings of the file and of the environment, which overrides it, are from."""
+    from broker.settings.environment import environment_settings  # the short forms are rare, `--help` needs no broker
+    from broker.settings.properties import read_properties
 
-    return read_properties(path)
+    # The caller reports a missing file.
+    in_file = read_properties(path) if path is not None and path.is_file() else {}
+    variables = environment_settings(os.environ).variables
+    return {name: f"{path} has {name}={value}" for name, value in in_file.items()} | {
+        name: f"the environment sets {variable}" for name, variable in variables.items()
+    }
 
 
 def _value(option: str, text: str, path: Path | None) -> str:

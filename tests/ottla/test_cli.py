@@ -233,6 +233,12 @@ def test_a_short_form_is_for_a_setting_that_nothing_else_sets(tmp_path, run):
             run(["broker", *map(str, words)])
 
 
+def test_a_short_form_and_a_variable_are_refused(ottla, monkeypatch):
+    monkeypatch.setenv("KAFKA_LISTENERS", "PLAINTEXT://:9092")
+    said = ottla("broker", "--port", "1", code=1).err
+    assert said == "ottla: --port 1: the environment sets KAFKA_LISTENERS; use --set listeners=… to override it\n"
+
+
 def test_the_log_level_overrides_the_file(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("ottla.log.level=WARN\n")
