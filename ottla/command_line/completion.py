@@ -1,15 +1,12 @@
 """What a shell completes: topics, groups, broker ids, settings and profiles.
 
 The functions have the signature of Typer's `autocompletion`. Those that ask the cluster get no answer in time, or an
-error, as an empty answer: a completion prints nothing else, waits for at most DEADLINE_S and changes nothing.
+error, as an empty answer: a completion prints nothing else, waits for at most a second and changes nothing.
 """
 
-import asyncio
 import os
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,8 +18,6 @@ from ottla.command_line.failure import CommandError
 if TYPE_CHECKING:
     from ottla.command_line.clients import Admin
     from storage.setting import Setting
-
-DEADLINE_S: Final = 1.0
 
 Completions = Iterable[str | tuple[str, str]]
 """Values, or pairs of a value and its description."""
@@ -81,42 +76,12 @@ def complete_transactional_ids(context: typer.Context) -> Completions:
 
 def _ask(context: typer.Context, question: Callable[["Admin"], Awaitable[list[Any]]]) -> list[Any]:
     """Return the answer of the cluster that the command line selects; empty if there is none in time."""
-    from ottla.command_line.clients import Admin
-
-    async def ask() -> list[Any]:
-        async with asyncio.timeout(DEADLINE_S), Admin(bootstrap_servers=context.params["bootstrap_server"]) as admin:
-            return await question(admin)
+    from ottla.command_line.quick_question import ask
 
     try:
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
-            return runner.run(ask())
+        return ask(context.params["bootstrap_server"], question)
     except Exception:  # whatever it is, the shell has nothing to complete
         return []
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    loop.set_default_executor(_AbandonedThreads())
-    return loop
-
-
-class _AbandonedThreads(ThreadPoolExecutor):
-    """Runs each call in a daemon thread and does not wait for it: a name server may not answer for a long time."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-
-        def call() -> None:
-            try:
-                result = fn(*args, **kwargs)
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        threading.Thread(target=call, daemon=True).start()
-        return future
 
 
 # ---- of this machine

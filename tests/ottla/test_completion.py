@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ottla.cli import main
-from ottla.command_line import completion
-from ottla.command_line.completion import _AbandonedThreads
+from ottla.command_line import quick_question
+from ottla.command_line.quick_question import _AbandonedThreads
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
@@ -147,7 +147,7 @@ def test_a_wrong_file_of_profiles_completes_nothing(ottla, completed, tmp_path, 
 
 
 def test_a_server_that_does_not_answer_is_given_up(completed, monkeypatch):
-    monkeypatch.setattr(completion, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(quick_question, "DEADLINE_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         assert completed("topics", "describe", "-b", "127.0.0.1", ":", port, "x") == []
@@ -156,7 +156,7 @@ def test_a_server_that_does_not_answer_is_given_up(completed, monkeypatch):
 def test_a_name_server_that_does_not_answer_is_not_waited_for(completed, monkeypatch):
     answer = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answer.wait(DEADLINE_S) and [])
-    monkeypatch.setattr(completion, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(quick_question, "DEADLINE_S", 0.05)
     assert completed("topics", "describe", "-b", "nosuch.example", ":", "9092", "x") == []
     assert not answer.is_set()
     answer.set()
