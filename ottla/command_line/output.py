@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 WIDE = 100_000
-_LEAST_FOLDED = 12
+_LEAST_FOLDED = 20
 
 
 def print_json(value: Any) -> None:
@@ -21,8 +21,8 @@ def print_table(
 ) -> None:
     """Print a table on standard output (or `file`), with numbers right-aligned.
 
-    The width is limited only on a terminal. There, only the cells of the column `long` are folded; those of the first
-    column too, if nearly nothing is left for `long` otherwise. Without `long`, every column may be folded.
+    The width is limited only on a terminal. There, only the cells of the column `long` are folded; if too little is
+    left for it, names in the first column are broken at their dots. Without `long`, every column may be folded.
     """
     from rich.console import Console  # rich takes 20 ms; --json does not need it
     from rich.table import Table
@@ -32,11 +32,12 @@ def print_table(
     lines = [list(row) for row in rows]
     console = Console(file=out, width=None if out.isatty() else WIDE, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
-    is_tight = long is not None and _width_left(columns, lines, long, console.width) < _LEAST_FOLDED
     for index, column in enumerate(columns):
         numeric = bool(lines) and all(isinstance(line[index], (int, float)) for line in lines)
-        whole = long is not None and column != long and not (is_tight and index == 0)
+        whole = long is not None and column != long
         table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
+    if long is not None:
+        _break_names(lines, _LEAST_FOLDED - _width_left(columns, lines, long, console.width))
     for line in lines:
         table.add_row(*(Text(_cell(cell)) for cell in line))
     console.print(table)
@@ -54,6 +55,24 @@ def _width_left(columns: Sequence[str], lines: Sequence[Sequence[object]], long:
         if column != long
     ]
     return width - sum(others) - 2 * (len(columns) - 1)
+
+
+def _break_names(lines: Sequence[list[object]], excess: int) -> None:
+    """Make the first column narrower by `excess` characters, if that is more than 0."""
+    width = max((len(_cell(line[0])) for line in lines), default=0) - excess
+    for line in lines if excess > 0 else ():
+        line[0] = _broken(_cell(line[0]), max(width, _LEAST_FOLDED))
+
+
+def _broken(name: str, width: int) -> str:
+    """Return a name in lines of `width` characters, which end behind a dot, a hyphen or a slash where possible."""
+    parts, indent = [], ""
+    while len(indent) + len(name) > width:
+        room = width - len(indent)
+        cut = max(name.rfind(sign, 0, room) for sign in ".-_/") + 1 or room
+        parts.append(indent + name[:cut])
+        name, indent = name[cut:], "  "
+    return "\n".join([*parts, indent + name])
 
 
 def human_bytes(size: float) -> str:

@@ -24,6 +24,43 @@ _CONSUMERS = ("", "consumer")
 """Protocol types of groups that have offsets: "" is that of offsets which were committed without a group."""
 
 
+Groups = Annotated[
+    list[str] | None,
+    typer.Argument(help="Groups without members.", metavar="[GROUP...]", autocompletion=complete_groups),
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC[:0,1,2]",
+        help="A topic, or some of its partitions. Repeatable.",
+        autocompletion=complete_topics,
+    ),
+]
+ToTimestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--to-timestamp",
+        "--to-datetime",
+        metavar="TIME",
+        help="To the first record since (ms, or 2026-11-21T08:00; local time if no zone is given).",
+    ),
+]
+ByDuration = Annotated[
+    str | None,
+    typer.Option("--by-duration", metavar="DURATION", help="To the first record since this long ago: 1h, PT1H."),
+]
+FromFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-file",
+        metavar="FILE",
+        help="To the offsets in this file. Columns: group (optional), topic, partition, offset.",
+    ),
+]
+
+
 class _Target(NamedTuple):
     """What a reset sets the offsets to: a goal, and its offset, time in ms or number of offsets."""
 
@@ -39,21 +76,9 @@ def register(groups: typer.Typer) -> None:
 
 
 def reset_offsets(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Groups without members.", metavar="[GROUP...]", autocompletion=complete_groups),
-    ] = None,
+    names: Groups = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups that have no members.")] = False,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic",
-            "-t",
-            metavar="TOPIC[:0,1,2]",
-            help="A topic, or some of its partitions. Repeatable.",
-            autocompletion=complete_topics,
-        ),
-    ] = None,
+    topic: Topics = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All partitions with committed offsets of the group.")
     ] = False,
@@ -61,28 +86,10 @@ def reset_offsets(
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
     to_current: Annotated[bool, typer.Option("--to-current", help="To the committed offset, or the end.")] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
-    to_timestamp: Annotated[
-        str | None,
-        typer.Option(
-            "--to-timestamp",
-            "--to-datetime",
-            metavar="TIME",
-            help="To the first record since (ms, or 2026-11-21T08:00; local time if no zone is given).",
-        ),
-    ] = None,
-    by_duration: Annotated[
-        str | None,
-        typer.Option("--by-duration", metavar="DURATION", help="To the first record since this long ago: 1h, PT1H."),
-    ] = None,
+    to_timestamp: ToTimestamp = None,
+    by_duration: ByDuration = None,
     shift_by: Annotated[int | None, typer.Option("--shift-by", help="Forward by N, or backward by -N.")] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from-file",
-            metavar="FILE",
-            help="To the offsets in this file. Columns: group (optional), topic, partition, offset.",
-        ),
-    ] = None,
+    from_file: FromFile = None,
     execute: Execute = False,
     export: Export = False,
     as_json: AsJson = False,

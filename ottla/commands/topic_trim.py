@@ -23,6 +23,16 @@ from ottla.records.moments import parse_moment
 _ALL_RECORDS = -1
 
 
+FromFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-file",
+        metavar="FILE",
+        help='Offsets from JSON: {"partitions":[{"topic":"orders","partition":0,"offset":5}]}. "-" is standard input.',
+    ),
+]
+
+
 class _Trim(NamedTuple):
     """The log start offset of a partition before and after, and its log end offset."""
 
@@ -63,15 +73,7 @@ def trim(
         str | None, typer.Option("--older-than", metavar="DURATION", help="The same, for this long ago: 7d, 36h, PT1H.")
     ] = None,
     to_end: Annotated[bool, typer.Option("--to-end", help="Delete all records; the topic stays.")] = False,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from-file",
-            metavar="FILE",
-            help='Offsets from JSON: {"partitions":[{"topic":"orders","partition":0,"offset":5}]}. "-" is standard '
-            "input.",
-        ),
-    ] = None,
+    from_file: FromFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,

@@ -55,14 +55,20 @@ def test_settings_fit_the_terminal(on, monkeypatch):
     """The values are folded; the names stay in one piece."""
     on("topics", "create", "wide")
     on("configs", "alter", "--topic", "wide", "-s", f"leader.replication.throttled.replicas={','.join(['0:0'] * 60)}")
-    monkeypatch.setenv("COLUMNS", "72")
-    with Terminal([sys.executable, "-m", "ottla", "configs", "describe", "--topic", "wide"]) as terminal:
-        assert terminal.process.wait(DEADLINE_S) == 0
-        terminal.wait_for("dynamic topic")
-        lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown).splitlines()
-    assert max(map(len, lines)) <= 72
-    assert lines[1].startswith("leader.replication.throttled.replicas  0:0,")
-    assert len(lines) > 5
+
+    def shown(columns):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with Terminal([sys.executable, "-m", "ottla", "configs", "describe", "--topic", "wide"]) as terminal:
+            terminal.wait_for("dynamic topic")
+            assert terminal.process.wait(DEADLINE_S) == 0
+            terminal.wait_for("0:0 ")
+            lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown).splitlines()
+        assert max(map(len, lines)) <= columns
+        assert len(lines) > 5
+        return [line.split("  ")[0] for line in lines]
+
+    assert shown(80)[1:3] == ["leader.replication.throttled.replicas", ""]
+    assert shown(60)[1:3] == ["leader.replication.", ""]
 
 
 def test_errors(on):
