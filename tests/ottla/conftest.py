@@ -11,13 +11,13 @@ from support.json_fields import command_of, printed_fields, undocumented
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
-    """Our own broker, a process of its own."""
+    """A broker in another process."""
     with broker_process(tmp_path_factory.mktemp("broker") / "data", group_initial_rebalance_delay_ms="0") as process:
         yield process
 
 
 class Result:
-    """What a command left behind."""
+    """The exit code and the output of a command."""
 
     def __init__(self, code, out, err):
         self.code = code
@@ -43,7 +43,7 @@ def _no_profiles_of_the_user(monkeypatch, tmp_path):
 
 @pytest.fixture
 def ottla(monkeypatch, capsysbinary):
-    """Runs a command line in this process."""
+    """Run a command line in this process, and check what all commands promise."""
 
     def run(*words, stdin=b"", code=0):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
@@ -64,13 +64,13 @@ def ottla(monkeypatch, capsysbinary):
 
 @pytest.fixture
 def nowhere(monkeypatch):
-    """An address where no ZooKeeper is; commands look for it for a moment only."""
+    """An address without a ZooKeeper. Commands wait for it for 0.2 s only."""
     monkeypatch.setattr("ottla.command_line.registry_session._CONNECTION_TIMEOUT_MS", 200)
     return "127.0.0.1:1"
 
 
 @pytest.fixture
 def on(ottla, broker, monkeypatch):
-    """The same, against our broker."""
+    """The same, with the address of `broker`."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.bootstrap)
     return ottla

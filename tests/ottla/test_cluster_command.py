@@ -1,4 +1,4 @@
-"""`ottla cluster`: whole clusters of real processes, their ends in order and out of order, and what it refuses."""
+"""`ottla cluster`: clusters of real processes, how they end, and which arguments are refused."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ ANY_PORTS = ("--port", "0", "--zookeeper-port", "0", "--console-port", "0")
 
 
 class Running:
-    """The command as a process; what it says is collected as it comes."""
+    """The command as a process; its output is collected."""
 
     def __init__(self, *words, ports=ANY_PORTS):
         env = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -66,7 +66,7 @@ class Running:
         return int(re.search(r"pid (\d+)$", self.value(name))[1])
 
     def stop(self, number=signal.SIGINT):
-        """As a terminal does it: to the whole group."""
+        """Send a signal to the process group, as a terminal does."""
         os.killpg(self.process.pid, number)
         return self.ended()
 
@@ -86,7 +86,7 @@ class Running:
 
 
 def descendants(pid):
-    """Processes below one, by their command lines."""
+    """The command lines of the child processes of a process, by process id."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return {int(one): Path(f"/proc/{one}/cmdline").read_text().replace("\0", " ") for one in children}
 

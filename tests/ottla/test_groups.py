@@ -1,4 +1,4 @@
-"""`ottla groups` with groups that other people's consumers are in."""
+"""`ottla groups`, with groups of confluent-kafka's and aiokafka's consumers."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ async def make_topic(broker, name):
 
 @pytest.fixture(scope="module")
 def topic(broker):
-    """One that all tests read; each has a group of its own."""
+    """The topic that all tests read. Each test has its own group."""
     name = f"grouped{next(numbers)}"  # the module may be left and come back to, and the broker stays
     asyncio.run(make_topic(broker, name))
     return name
@@ -44,7 +44,7 @@ def group():
 
 
 def commit(broker, group, offsets):
-    """Commit as a consumer that is in no group does."""
+    """Commit offsets for a group without being a member of it."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     partitions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
     consumer.commit(offsets=partitions, asynchronous=False)
@@ -53,7 +53,7 @@ def commit(broker, group, offsets):
 
 @contextlib.contextmanager
 def confluent_member(broker, group, topic, **settings):
-    """A member of a group that is alone in it and owns all of a topic."""
+    """The only member of a group; it owns all partitions of a topic."""
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
         | {"enable.auto.commit": False, "client.id": "some client"}
@@ -74,7 +74,7 @@ def confluent_member(broker, group, topic, **settings):
 
 @contextlib.contextmanager
 def aiokafka_member(broker, group, topic):
-    """The same with aiokafka, in a thread of its own."""
+    """The same with aiokafka, in another thread."""
     ready, done = threading.Event(), None
     loop = asyncio.new_event_loop()
 
@@ -98,7 +98,7 @@ def aiokafka_member(broker, group, topic):
 
 
 def offsets(on, group):
-    """What a group has committed, by (topic, partition)."""
+    """The committed offsets of a group, by (topic, partition)."""
     (found,) = on("groups", "describe", group, "--json").json
     return {(row["topic"], row["partition"]): row["committed_offset"] for row in found["partitions"]}
 
@@ -215,7 +215,7 @@ def test_reset(on, broker, topic, group, words, expected):
         assert f"{topic}-0: 99 is after the end of the log, which is 4" in done.err
 
 
-def test_reset_within_the_times_of_the_log(on, broker, topic, group):
+def test_a_reset_by_time_finds_a_record_in_each_partition_or_the_log_end(on, broker, topic, group):
     topic = f"{topic}.late"
     asyncio.run(make_topic(broker, topic))
     on("produce", topic, "--partition", 0, "--timestamp", 5_000_000_000_000, "--quiet", stdin=b"late\n")
@@ -226,7 +226,7 @@ def test_reset_within_the_times_of_the_log(on, broker, topic, group):
     assert f"{topic}-1: no record at or after this time" in dry.err
 
 
-def test_reset_makes_a_group_and_all_topics_are_those_committed(on, topic, group):
+def test_reset_creates_a_group_and_all_topics_means_those_with_committed_offsets(on, topic, group):
     dry = on("groups", "reset-offsets", group, "-t", topic, "--to-latest")
     assert f"group {group} did not exist" in dry.err
     assert on("groups", "describe", group, code=1).err.startswith(f"ottla: unknown group {group}")
@@ -318,7 +318,9 @@ def test_an_active_group_keeps_its_offsets(on, broker, topic, group, tmp_path):
                 f"ottla: group {group} is Stable with 1 member: its offsets can be changed only while it has none\n"
             )
         on("groups", "reset-offsets", other, group, "-t", topic, "--to-latest", "--execute", code=1)
-        assert "unknown" in on("groups", "describe", other, code=1).err  # nothing is done where not all can be
+        assert (
+            "unknown" in on("groups", "describe", other, code=1).err
+        )  # nothing is changed if one group cannot be changed
         assert f"group {group} has members: stop them first" in on("groups", "delete", group, code=1).err
         found = on("groups", "delete-offsets", group, "--topic", topic, code=1).err
         assert f"group {group} has members that are subscribed to {topic}" in found
@@ -351,7 +353,7 @@ def test_delete_offsets(on, broker, topic, group):
     assert "unknown group" in on("groups", "delete-offsets", group, "--topic", topic, code=1).err
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 def test_errors(on, broker, topic, group, monkeypatch):
@@ -433,13 +435,13 @@ def test_import_from_zookeeper(on, broker, topic, group, zookeeper):
     assert offsets(on, group) == {(topic, 0): 3, (topic, 2): 1}
 
 
-def test_import_goes_by_group_and_can_be_kept(on, topic, group, zookeeper):
+def test_an_import_can_be_limited_to_a_group_and_exported(on, topic, group, zookeeper):
     zookeeper(group, topic, 0, "3")
     zookeeper(f"{group}.second", topic, 1, "2")
     assert on("groups", "import-zookeeper", group, "--export").out == f"{group},{topic},0,3\n"
 
 
-def test_the_member_of_an_import_comes_in_where_the_offset_says(on, broker, topic, group, zookeeper):
+def test_a_consumer_starts_at_its_imported_offset(on, broker, topic, group, zookeeper):
     for partition in range(3):
         zookeeper(group, topic, partition, str(partition + 1))
     on("groups", "import-zookeeper", "--execute")
@@ -491,7 +493,7 @@ def test_an_import_without_a_zookeeper(on, nowhere, monkeypatch):
 
 
 def offsets_or_none(on, group):
-    """What a group has committed; nothing of one that is not there, or went with its last member."""
+    """The committed offsets of a group; none if the group does not exist or was removed with its last member."""
     return {
         (row["topic"], row["partition"]): row["committed_offset"]
         for found in on("groups", "describe", "--json").json

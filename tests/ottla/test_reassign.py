@@ -127,7 +127,7 @@ def test_a_move_with_a_throttle_is_listed_cancelled_and_cleaned_up(on, brokers, 
     assert "elsewhere" in on("reassign", "status", plan, code=1).out
 
 
-def test_status_takes_the_throttle_away_when_all_is_done(on, brokers, topic, tmp_path):
+def test_status_removes_the_throttle_when_all_moves_are_done(on, brokers, topic, tmp_path):
     plan = write(tmp_path / "plan.json", topic, [3, 1], [3, 1])
     on("reassign", "start", plan, "--throttle", "100m")
     on("reassign", "status", plan, "--wait", "--keep-throttle")
@@ -202,7 +202,7 @@ def test_files_that_are_refused(on, tmp_path, content, message):
     assert str(path) in error
 
 
-def test_what_cannot_be_moved(on, topic, tmp_path):
+def test_refused_moves(on, topic, tmp_path):
     path = write(tmp_path / "plan.json", topic, [1, 7])
     assert f"{topic}-0: the cluster has no live broker 7" in on("reassign", "start", path, code=1).err
     assert on("reassign", "start", tmp_path / "none.json", code=1).err.endswith("No such file or directory\n")
@@ -234,7 +234,7 @@ def test_preferred_leaders_get_their_partitions_back(on, brokers, topic, tmp_pat
 
 
 def test_an_unclean_election(on, brokers, tmp_path):
-    """Broker 2 is not in sync, and the only one that is has gone."""
+    """Broker 2 is out of sync, and the only broker in sync has stopped."""
     topic = f"moved{next(numbers)}"
     on("topics", "create", topic, "--replica-assignment", "3:2")
     brokers[2].stop()
@@ -251,7 +251,7 @@ def test_an_unclean_election(on, brokers, tmp_path):
     brokers[3].start()
 
 
-def test_what_cannot_be_elected(on, topic):
+def test_refused_elections(on, topic):
     assert "one of --topic, --file and --all" in on("elect-leaders", code=1).err
     assert "one of --topic, --file and --all" in on("elect-leaders", "--all", "--topic", topic, code=1).err
     assert f"topic {topic} has partitions 0 to 1, not 9" in on("elect-leaders", "--topic", f"{topic}:9", code=1).err

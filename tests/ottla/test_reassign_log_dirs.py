@@ -90,7 +90,7 @@ def config(on, name, broker):
     return {one["name"]: one["value"] for one in on("configs", "describe", "--broker", broker, "--json").json}.get(name)
 
 
-def test_there_and_back(on, folder, topic, tmp_path):
+def test_a_replica_moves_to_another_log_directory_and_back(on, folder, topic, tmp_path):
     (source,), target = where(folder, topic), other_dir(folder, topic)
     plan, before = write(tmp_path / "plan.json", topic, _1=target), tmp_path / "before.json"
     assert on("reassign", "start", plan, "--save-current", before).err == "moving 1 partitions\n"
@@ -126,7 +126,7 @@ def test_there_and_back(on, folder, topic, tmp_path):
     assert len(on("consume", topic, "--from-beginning", "--count", 300, "--format", "%o\n").lines) == 300
 
 
-def test_a_throttled_move_is_told_of_and_ended(on, folder, topic, tmp_path):
+def test_a_throttled_move_is_shown_and_can_be_cancelled(on, folder, topic, tmp_path):
     (source,), target = where(folder, topic), other_dir(folder, topic)
     plan = write(tmp_path / "plan.json", topic, _1=target)
     on("reassign", "start", plan, "--replica-alter-log-dirs-throttle", "1k")
@@ -154,7 +154,7 @@ def test_a_throttled_move_is_told_of_and_ended(on, folder, topic, tmp_path):
     assert where(folder, topic) == [source]
 
 
-def test_to_another_broker_and_a_certain_directory(on, folder, topic, tmp_path):
+def test_a_replica_moves_to_a_log_directory_of_another_broker(on, folder, topic, tmp_path):
     for name in "ab":
         plan = write(tmp_path / "plan.json", topic, _2=folder / f"2{name}")
         on("reassign", "start", plan)
@@ -167,7 +167,7 @@ def test_to_another_broker_and_a_certain_directory(on, folder, topic, tmp_path):
         until_blocking(lambda: len(where(folder, topic)) == 1, "it has left the other broker")
 
 
-def test_what_is_refused(on, folder, topic, tmp_path):
+def test_refused_moves(on, folder, topic, tmp_path):
     plan = write(tmp_path / "plan.json", topic, _1="/nowhere")
     error = on("reassign", "start", plan, code=1).err
     assert "/nowhere" in error
