@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final
 import typer
 from typer.main import get_command
 
-from client.errors import NoBrokersAvailableError
 from ottla import __version__
 from ottla.command_line.command_group import CommandGroup
 from ottla.command_line.global_options import SERVER_ORIGIN, ProfileBefore, ServerBefore
@@ -112,13 +111,13 @@ def run_app(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code. Errors are raised; Typer's have `format_message`."""
     command = get_command(app)
     _prepare_help(command)
-    run = partial(command, list(arguments), prog_name="ottla", standalone_mode=False)
+    context = copy_context()  # the chosen profile is forgotten afterwards
+    run = partial(context.run, command, list(arguments), prog_name="ottla", standalone_mode=False)
     if VARIABLE in os.environ:
         return complete(run)
-    context = copy_context()  # the chosen profile is forgotten afterwards
     try:
-        result = context.run(run)
-    except NoBrokersAvailableError as error:
+        result = run()
+    except Exception as error:
         if origin := context.get(SERVER_ORIGIN):
             error.add_note(f"the address is from {origin}")
         raise

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from typer.core import TyperGroup
 
-from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.global_options import prepare
 
 _ALIASES: Final = {"ls": "list"}
@@ -17,6 +16,8 @@ class CommandGroup(TyperGroup):
         """Return the name, the command and the remaining arguments. Raises CommandError for an unknown name."""
         name = self._name(args[0])
         if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            from ottla.command_line.failure import CommandError, suggest  # takes 10 ms; not for --help
+
             near = suggest(name, list(self.commands)) or f"; `{ctx.command_path} --help` lists the commands"
             raise CommandError(f"No such command '{name}'{near}")
         found, command, rest = super().resolve_command(ctx, [name, *args[1:]])

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ottla.command_line import variables
-from ottla.command_line.failure import CommandError
 
 # The functions import modules of the client and the broker: `ottla --help` imports this module, and must not wait for
 # them.
@@ -100,6 +99,7 @@ def complete_commands(context: typer.Context) -> Completions:
 
 def complete_servers() -> Completions:
     """Return the bootstrap servers of the environment and of the profiles, and the default."""
+    from ottla.command_line.failure import CommandError
     from ottla.command_line.profiles import read
 
     found = {os.environ.get(variables.BOOTSTRAP_SERVER, ""): variables.BOOTSTRAP_SERVER}
@@ -115,6 +115,7 @@ def complete_servers() -> Completions:
 
 def complete_profiles() -> Completions:
     """Return the names of the profiles."""
+    from ottla.command_line.failure import CommandError
     from ottla.command_line.profiles import read
 
     try:

@@ -21,8 +21,6 @@ import typer
 
 from ottla.command_line import variables
 from ottla.command_line.completion import complete_profiles, complete_servers
-from ottla.command_line.failure import CommandError
-from protocol.classic_names import option_of
 
 SERVER_ORIGIN: Final[ContextVar[str]] = ContextVar("where the bootstrap servers are from", default="")
 """Where the command has its bootstrap servers from, if the user did not type them; for error messages."""
@@ -116,6 +114,8 @@ def _refuse_unknown(context: typer.Context, command: Any, *, has_server: bool, h
     has = {_SERVER: has_server, _PROFILE: has_profile}
     for option, is_given in given.items():
         if is_given and not has[option]:
+            from ottla.command_line.failure import CommandError  # as in _use_profile
+
             raise CommandError(f"`{context.command_path} {command.name}` has no option {option}")
 
 
@@ -124,6 +124,7 @@ def _use_profile(context: typer.Context, _: object, value: str | None) -> None:
     # These import the client, which takes 0.1 s: `ottla --help` and commands that do not connect must not wait for it.
     from ottla.command_line.clients import CHOSEN_PROFILE
     from ottla.command_line.profiles import choose
+    from protocol.classic_names import option_of
 
     profile = choose(context.meta.get(_GIVEN_PROFILE) if value is None else value)
     CHOSEN_PROFILE.set(profile)

@@ -139,10 +139,11 @@ def test_a_command_does_not_import_the_others(monkeypatch):
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
     script = (
         "import sys; from ottla.cli import main; main(sys.argv[1:]);"
-        "print([name for name in ('ottla.commands.topics', 'client.admin.admin', 'storage', 'kazoo', 'broker')"
+        "print([name for name in ('ottla.commands.topics', 'client.admin.admin', 'asyncio', 'storage', 'kazoo',"
+        " 'broker')"
         " if name in sys.modules])"
     )
-    for words, loaded in (((), []), (("topics",), ["ottla.commands.topics", "client.admin.admin"])):
+    for words, loaded in (((), []), (("topics",), ["ottla.commands.topics", "client.admin.admin", "asyncio"])):
         command = [sys.executable, "-c", script, *words, "--help"]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
         assert done.stdout.splitlines()[-1] == str(loaded)

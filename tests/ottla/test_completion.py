@@ -14,6 +14,8 @@ import pytest
 
 from ottla.cli import main
 from ottla.command_line import quick_question
+from ottla.command_line.clients import CHOSEN_PROFILE
+from ottla.command_line.profiles import NO_PROFILE
 from ottla.command_line.quick_question import _AbandonedThreads
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
@@ -91,6 +93,7 @@ def test_the_cluster_of_the_profile(cluster, ottla, completed):
     ottla("profile", "create", "one", "-b", cluster.bootstrap)
     ottla("profile", "create", "two", "-b", "127.0.0.1:1")
     assert completed("topics", "describe", "completed-b") == ["completed-b"]
+    assert CHOSEN_PROFILE.get() is NO_PROFILE  # it is forgotten
     assert completed("--profile", "two", "topics", "describe", "completed-b") == []
     assert completed("topics", "describe", "--profile", "one", "completed-b") == ["completed-b"]
     assert completed("topics", "describe", "--profile", "nosuch", "completed-b") == []
