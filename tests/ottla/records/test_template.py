@@ -1,5 +1,6 @@
 """Templates of `ottla produce`."""
 
+import asyncio
 import json
 import re
 from random import Random
@@ -7,7 +8,7 @@ from random import Random
 import pytest
 
 from ottla.command_line.failure import CommandError
-from ottla.records.template import Template
+from ottla.records.template import Template, generate
 
 
 def made(text, number=1, seed=1):
@@ -47,3 +48,11 @@ def test_what_is_no_placeholder(text):
 
 def test_other_braces_are_text():
     assert made('{"a": {"b": {n}}} {} {N} { n } é') == '{"a": {"b": 1}} {} {N} { n } é'
+
+
+async def test_records_are_sent_while_others_are_generated():
+    turns = []
+    asyncio.get_running_loop().call_soon(turns.append, "a turn of the event loop")
+    blocks = [(lines, len(turns)) async for lines in generate(Template("{n}", "--template", Random(1)), 1001)]
+    assert [int(line) for lines, _ in blocks for line in lines] == list(range(1, 1002))
+    assert [count for _, count in blocks] == [0, 1, 1]
