@@ -84,6 +84,11 @@ def human_bytes(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 move", "2 moves"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def number_ranges(numbers: Sequence[int]) -> str:
     """Format sorted numbers, with a hyphen for each run: "0-3,7"."""
     runs: list[list[int]] = []

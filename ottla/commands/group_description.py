@@ -10,15 +10,14 @@ from client.consumer.offsets import LATEST
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
-from ottla.command_line.output import number_ranges, print_table
+from ottla.command_line.output import counted, number_ranges, print_table
 
 _CONSUMERS = "consumer"
 
 
-async def describe_groups(admin: Admin, names: Iterable[str] | None) -> dict[str, dict[str, Any] | KafkaError]:
-    """Return the document (`groups describe --json`) or the error of each group; with `names` empty, of all groups."""
-    wanted = list(names or ()) or [listing.group_id for listing in await admin.list_groups()]
-    found = await admin.describe_groups(wanted)
+async def describe_groups(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, Any] | KafkaError]:
+    """Return the document (`groups describe --json`) or the error of each group."""
+    found = await admin.describe_groups(names)
     committed = {
         name: await admin.list_group_offsets(name) for name, group in found.items() if not isinstance(group, KafkaError)
     }
@@ -121,13 +120,12 @@ def print_group(group: Mapping[str, Any], file: TextIO | None = None) -> None:
 
 
 def _facts(group: Mapping[str, Any]) -> list[str]:
-    count = len(group["members"])
     facts = [group["state"], group["type"]]
     if group["protocol_type"] not in ("", _CONSUMERS):
         facts.append(f"protocol {group['protocol_type']}")
     if group["assignor"]:
         facts.append(f"assignor {group['assignor']}")
-    facts += [f"{count} member{'s' * (count != 1)}", f"total lag {group['total_lag']}"]
+    facts += [counted(len(group["members"]), "member"), f"total lag {group['total_lag']}"]
     if group.get("committed_per_second") is not None:
         facts.append(f"{group['committed_per_second']}/s committed, {group['produced_per_second']}/s produced")
     return [*facts, f"coordinator {group['coordinator']}"]

@@ -19,11 +19,11 @@ import typer
 from client.errors import GroupIdNotFoundError, KafkaError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
-from ottla.command_line.completion import complete_groups
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer
 from ottla.command_line.session import run, unknown_group
 from ottla.commands.group_description import describe_groups, print_group
+from ottla.commands.group_selection import Names, Regex, named_groups
 
 _HOME = "\x1b[H"
 _ERASE_LINE = "\x1b[K"
@@ -37,10 +37,8 @@ def register(groups: typer.Typer) -> None:
 
 
 def watch(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]", autocompletion=complete_groups),
-    ] = None,
+    names: Names = None,
+    regex: Regex = False,
     interval: Annotated[
         str, typer.Option("--interval", "-i", metavar="DURATION", help="The time between two reports.")
     ] = "1s",
@@ -62,7 +60,7 @@ def watch(
         left = count
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             while True:
-                described = await _described(admin, names, is_first=rates.is_empty)
+                described = await _described(admin, names, regex=regex, is_first=rates.is_empty)
                 rates.add_to(described, time.monotonic())
                 if on_screen:
                     _redraw(described, interval)
@@ -76,13 +74,16 @@ def watch(
     run(main())
 
 
-async def _described(admin: Admin, names: list[str] | None, *, is_first: bool) -> list[dict[str, Any]]:
-    """Return the documents of the groups. A group that does not exist is an error in the first report only."""
+async def _described(admin: Admin, names: list[str] | None, *, regex: bool, is_first: bool) -> list[dict[str, Any]]:
+    """Return the documents of the groups. A group that does not exist is an error in the first report only.
+
+    Raises CommandError, and KafkaError for other errors.
+    """
     found = []
-    for name, group in (await describe_groups(admin, names)).items():
+    for name, group in (await describe_groups(admin, await named_groups(admin, names, regex=regex))).items():
         if not isinstance(group, KafkaError):
             found.append(group)
-        elif not isinstance(group, GroupIdNotFoundError) or (names and is_first):
+        elif not isinstance(group, GroupIdNotFoundError) or (names and not regex and is_first):
             raise await unknown_group(admin, name, group)
     return found
 

@@ -1,5 +1,6 @@
 """`ottla groups`: list, describe and delete consumer groups; the modules `group_*` have the other commands."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -7,12 +8,13 @@ import typer
 from client.errors import GroupNotEmptyError, KafkaError
 from ottla.command_line.clients import Admin
 from ottla.command_line.completion import complete_groups
-from ottla.command_line.failure import CommandError
+from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import run, unknown_group
 from ottla.commands import group_offsets, group_reset, group_watch
 from ottla.commands.group_description import describe_groups, print_group
+from ottla.commands.group_selection import Names, Regex, named_groups
 
 groups = typer.Typer(help="Consumer groups: their members, offsets and lag.", no_args_is_help=True)
 
@@ -30,6 +32,8 @@ def register(app: typer.Typer) -> None:
 
 @groups.command("list", epilog="Example:  ottla groups list --state stable --state empty --lag")
 def list_groups(
+    names: Names = None,
+    regex: Regex = False,
     state: Annotated[
         list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="Only groups in this state. Repeatable.")
     ] = None,
@@ -48,6 +52,11 @@ def list_groups(
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await admin.list_groups(states=states, types=types)
+            if names or regex:
+                selected = await named_groups(admin, names, regex=regex)
+                if not (states or types):
+                    _check_known(selected, [one.group_id for one in found])
+                found = [one for one in found if one.group_id in selected]
             described = await describe_groups(admin, [one.group_id for one in found]) if lag else {}
         keys = ("group", "protocol_type", "state", "type", "coordinator")
         documents: list[dict[str, Any]] = [dict(zip(keys, listing, strict=True)) for listing in found]
@@ -66,12 +75,17 @@ def list_groups(
     run(main())
 
 
+def _check_known(names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise CommandError for an unknown group, with similar names."""
+    for name in names:
+        if name not in known:
+            raise CommandError(f"unknown group {name}{suggest(name, list(known))}")
+
+
 @groups.command(epilog="Example:  ottla groups describe billing")
 def describe(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]", autocompletion=complete_groups),
-    ] = None,
+    names: Names = None,
+    regex: Regex = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -82,10 +96,10 @@ def describe(
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             described = []
-            for name, group in (await describe_groups(admin, names)).items():
+            for name, group in (await describe_groups(admin, await named_groups(admin, names, regex=regex))).items():
                 if not isinstance(group, KafkaError):
                     described.append(group)
-                elif names:
+                elif names and not regex:  # else the group has been deleted since it was found
                     raise await unknown_group(admin, name, group)
         if as_json:
             print_json(described)

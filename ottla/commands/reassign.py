@@ -18,7 +18,7 @@ from ottla.command_line.clients import Admin
 from ottla.command_line.completion import complete_topics
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_size
-from ottla.command_line.output import print_json, print_table
+from ottla.command_line.output import counted, print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run, say
 from ottla.reassignment.assignment_file import format_assignment, read_assignment
 from ottla.reassignment.log_dir_places import Place, find_places, move, prefer
@@ -171,7 +171,7 @@ def start(
             await prefer(admin, coming)  # so that the new replicas need no second move
             _raise_refusals(await admin.alter_partition_reassignments(targets))
             await move(admin, log_dirs, timeout)
-        say(f"moving {len(targets)} partitions")
+        say(f"moving {counted(len(targets), 'partition')}")
 
     run(main())
 
@@ -339,7 +339,7 @@ def cancel(
                 brokers = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
                 names = {one.topic for one in named} | {one.topic for one in staying}
                 await clear_throttle(admin, names & topics.keys(), brokers)
-        say(f"{len(wanted) + len(staying)} moves cancelled")
+        say(f"{counted(len(wanted) + len(staying), 'move')} cancelled")
 
     run(main())
 

@@ -15,7 +15,7 @@ from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
-from ottla.command_line.output import print_json, print_table
+from ottla.command_line.output import counted, print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run, say
 from ottla.reassignment.assignment_file import read_trim_offsets
 from ottla.records.moments import parse_moment
@@ -176,7 +176,7 @@ def _say_outcome(work: Mapping[TopicPartition, _Trim], *, dry_run: bool) -> None
 
 def _amount(work: Mapping[TopicPartition, _Trim]) -> str:
     offsets = sum(trim.new_start - trim.start for trim in work.values())
-    return f"{offsets:,} offset{'s' * (offsets != 1)} of {len(work)} partition{'s' * (len(work) != 1)}"
+    return f"{counted(offsets, 'offset')} of {counted(len(work), 'partition')}"
 
 
 def _document(partition: TopicPartition, trim: _Trim) -> dict[str, object]:

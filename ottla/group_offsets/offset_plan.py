@@ -16,6 +16,7 @@ from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
 from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError, suggest
+from ottla.command_line.output import counted
 from ottla.command_line.session import check_partition, has_partition
 from ottla.group_offsets.offset_file import OffsetRow
 
@@ -58,9 +59,8 @@ class OffsetPlan:
             elif isinstance(found, KafkaError):
                 raise found
             elif found.state != EMPTY:
-                count = len(found.members)
                 raise CommandError(
-                    f"group {group} is {found.state} with {count} member{'s' * (count != 1)}:"
+                    f"group {group} is {found.state} with {counted(len(found.members), 'member')}:"
                     " its offsets can be changed only while it has none"
                 )
 

@@ -170,6 +170,25 @@ def test_list_with_lag(on, broker, topic, group):
     assert [line.split()[-2:] for line in lines if line.split()[0] == group] == [["0", "4"]]
 
 
+def test_regular_expressions_select_groups(on, broker, topic, group):
+    for name in (f"{group}.rx.a", f"{group}.rx.b"):
+        commit(broker, name, [(topic, 0, 1)])
+
+    def names(*words):
+        return [entry["group"] for entry in on("groups", *words, "--json").json]
+
+    both = [f"{group}.rx.a", f"{group}.rx.b"]
+    assert names("list", "-r", rf"{group}\.rx\..") == names("describe", "--regex", f"{group}.rx.*") == both
+    assert names("list", both[1]) == both[1:]
+    assert f"unknown group {both[0]}a (did you mean {both[0]}" in on("groups", "list", f"{both[0]}a", code=1).err
+    assert names("list", *both, "--state", "Stable") == []
+    lines = on("groups", "watch", "-r", f"{group}.rx.*", "--count", 1).out.splitlines()
+    assert [line.split()[1] for line in lines] == both
+    for words in (("list",), ("describe",), ("watch",)):
+        assert f"no group matches '{group}.rx'" in on("groups", *words, "-r", f"{group}.rx", code=1).err
+        assert "--regex needs a regular expression" in on("groups", *words, "-r", code=1).err
+
+
 def test_describe_all(on, broker, topic, group):
     commit(broker, group, [(topic, 0, 1)])
     commit(broker, f"{group}.second", [(topic, 1, 1)])

@@ -118,7 +118,7 @@ def test_a_move_with_a_throttle_is_listed_cancelled_and_cleaned_up(on, brokers, 
     assert f"{topic}-0 are being moved" in refused.err
     assert on("reassign", "status", plan, code=1).out.splitlines()[1].split()[:3] == [f"{topic}-0", "on", "its"]
     assert config(on, "leader.replication.throttled.rate", "--broker", 1) == "1024"  # it still moves
-    assert on("reassign", "cancel", "--all").err == "1 moves cancelled\n"
+    assert on("reassign", "cancel", "--all").err == "1 move cancelled\n"
     until_blocking(lambda: replicas(brokers, topic)[0][1] == [2, 1], "it stays where it was, in the target's order")
     assert on("reassign", "list", "--json").json == []
     for broker in BROKERS:

@@ -93,7 +93,7 @@ def config(on, name, broker):
 def test_a_replica_moves_to_another_log_directory_and_back(on, folder, topic, tmp_path):
     (source,), target = where(folder, topic), other_dir(folder, topic)
     plan, before = write(tmp_path / "plan.json", topic, _1=target), tmp_path / "before.json"
-    assert on("reassign", "start", plan, "--save-current", before).err == "moving 1 partitions\n"
+    assert on("reassign", "start", plan, "--save-current", before).err == "moving 1 partition\n"
     done = on("reassign", "status", plan, "--wait").out.splitlines()
     assert done[1].split() == [f"{topic}-0", "done", "1", "1"]
     assert done[3].split() == [f"{topic}-0", "1", "done", str(target), str(target)]
@@ -145,12 +145,12 @@ def test_a_throttled_move_is_shown_and_can_be_cancelled(on, folder, topic, tmp_p
     assert config(on, RATE, 1) == "1024"  # it still moves
     back = write(tmp_path / "back.json", topic, _1=folder / source)
     assert "on its way elsewhere" in on("reassign", "status", back, code=1).out
-    assert on("reassign", "cancel", plan).err == "1 moves cancelled\n"
+    assert on("reassign", "cancel", plan).err == "1 move cancelled\n"
     assert where(folder, topic) == [source]
     assert config(on, RATE, 1) is None
     assert on("reassign", "cancel", "--all").err == "0 moves cancelled\n"
     on("reassign", "start", plan, "--replica-alter-log-dirs-throttle", "1k")
-    assert on("reassign", "cancel", "--all").err == "1 moves cancelled\n"
+    assert on("reassign", "cancel", "--all").err == "1 move cancelled\n"
     assert where(folder, topic) == [source]
 
 
