@@ -40,7 +40,12 @@ ENV OTTLA_ZOOKEEPER_JARS=/opt/zookeeper
 EXPOSE 2181 2888 3888
 CMD ["zookeeper", "--help"]
 
+# A file, not `--set`: environment variables (KAFKA_LISTENERS, …) override it, and a file that is mounted here replaces it.
 FROM runtime AS broker
 COPY --from=build /opt/ottla /opt/ottla
+USER root
+RUN install -d /etc/ottla && printf '%s\n' \
+    broker.id=0 listeners=PLAINTEXT://:9092 log.dirs=/data ottla.console.listener=0.0.0.0:8080 > /etc/ottla/server.properties
+USER ottla
 EXPOSE 9092 8080
-CMD ["broker", "--set", "listeners=PLAINTEXT://:9092", "--set", "log.dirs=/data", "--set", "ottla.console.listener=0.0.0.0:8080"]
+CMD ["broker", "/etc/ottla/server.properties"]

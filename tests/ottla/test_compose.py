@@ -10,11 +10,13 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
 from broker.first_commands import TRY
+from broker.settings.config import BrokerConfig
 from ottla.cli import main
 from ottla.cluster.ports import free_ports
 from support.broker import ROOT
@@ -79,6 +81,20 @@ def test_the_images_are_there_and_hold_every_package(compose, dockerfile):
     assert copied == {file.parent.name for file in ROOT.glob("*/__init__.py")} - {"benchmarks", "examples"}
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert sent == copied | {"constraints.txt", "pyproject.toml", "README.md", "LICENSE"}
+
+
+def test_the_environment_of_a_container_overrides_the_settings_of_the_image(dockerfile, tmp_path):
+    """As `docker run --env KAFKA_LISTENERS=...` does."""
+    (printed,) = re.findall(r"printf '%s\\n' \\\n +(.*) > (\S+)$", dockerfile, flags=re.MULTILINE)
+    command = json.loads(re.findall(r"^CMD (\[.*\])$", dockerfile, flags=re.MULTILINE)[-1])
+    assert command == ["broker", printed[1]]
+    path = tmp_path / "server.properties"
+    path.write_text("\n".join(printed[0].split()))
+    config = BrokerConfig.load(path, environment={})
+    assert (config.broker_id, config.log_dirs, config.warnings) == (0, (Path("/data"),), [])
+    environment = {"KAFKA_LISTENERS": "PLAINTEXT://:9192", "KAFKA_BROKER_ID": "7", "OTTLA_CONSOLE_LISTENER": ""}
+    config = BrokerConfig.load(path, environment=environment)
+    assert (config.listeners[0].port, config.broker_id, config.ottla_console_listener) == (9192, 7, None)
 
 
 def seconds(text):
