@@ -42,6 +42,12 @@ USE_SPARK = {
 """Files with the Spark of the session: its Java takes half a minute of CPU until it is warm."""
 
 
+def pytest_configure() -> None:
+    """Let child processes have SIGHUP's default under nohup, too: they inherit that it is ignored, but no handler."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
 def pytest_report_header() -> str:
     """The factor by which deadlines are longer on this machine."""
     return f"deadlines: this machine is {PACE:g} times slower than the reference"

@@ -18,14 +18,6 @@ from support.terminal import CTRL_C, Terminal
 THEN_READ = 'trap : INT; "$@"; echo "code $?"; echo "next: $(head -n 1)"'
 
 
-@pytest.fixture(autouse=True)
-def sighup_is_not_ignored():
-    """Commands would inherit that it is ignored, as under nohup. They do not inherit a handler."""
-    before = signal.signal(signal.SIGHUP, lambda *_: None)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 def command(*words):
     return [sys.executable, "-m", "ottla", *words]
 
