@@ -1,13 +1,11 @@
 """deploy/ottla.service: systemd accepts it, and it fits what the broker does."""
 
 import re
-import shutil
 import subprocess
 import sys
 
-import pytest
-
 from support.broker import ROOT
+from support.programs import need_systemd_analyze
 
 UNIT = ROOT / "deploy" / "ottla.service"
 TEXT = UNIT.read_text()
@@ -18,11 +16,10 @@ def values(name):
 
 
 def verified(path):
-    command = ["systemd-analyze", "verify", "--man=no", str(path)]
+    command = [need_systemd_analyze(), "verify", "--man=no", str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_systemd_accepts_the_unit(tmp_path):
     here = TEXT.replace("/opt/ottla/bin/ottla", sys.executable)  # verify looks whether the program exists
     good, bad = tmp_path / "good.service", tmp_path / "bad.service"

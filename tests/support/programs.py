@@ -28,6 +28,11 @@ def need_kcat() -> str:
     return _need("kcat tests: no kcat found; install Debian's `kcat`", "kcat")
 
 
+def need_systemd_analyze() -> str:
+    """The path of systemd-analyze."""
+    return _need("systemd unit: no systemd-analyze found; install Debian's `systemd`", "systemd-analyze")
+
+
 def _need(reason: str, *names: str) -> str:
     for name in names:
         if found := shutil.which(name):
