@@ -3,7 +3,7 @@
 import contextlib
 import random
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -238,7 +238,7 @@ async def _send(
         raise CommandError(f"{line}: {await explain_refusal(error, failed, options.bootstrap_server)}") from error
 
 
-def _check_partition(topic: str, partition: int | None, known: Sequence[int]) -> None:
+def _check_partition(topic: str, partition: int | None, known: Collection[int]) -> None:
     if partition is not None and partition not in known:
         raise CommandError(f"topic {topic} has partitions 0 to {max(known)}, not {partition}")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 
 from client.errors import BufferFullError, KafkaError
@@ -32,7 +32,7 @@ class Sending:
         self._parse = parse
         self._bootstrap_server = bootstrap_server
         self._unit = unit
-        self._partitions: dict[str, Sequence[int]] = {}
+        self._partitions: dict[str, frozenset[int]] = {}
         self._lines = 0
         self.records = 0
         self.sent = 0
@@ -46,10 +46,10 @@ class Sending:
         where = "" if not topics else f" to {topics[0]}" if len(topics) == 1 else f" to {len(topics)} topics"
         return f"{self.sent}{of} record{'' if self.sent == self.records == 1 else 's'} written{where}"
 
-    async def check_topic(self, producer: Producer, topic: str) -> Sequence[int]:
+    async def check_topic(self, producer: Producer, topic: str) -> Collection[int]:
         """Look up the partitions of a topic. Raises CommandError if it does not exist, KafkaError."""
         try:
-            self._partitions[topic] = await producer.partitions_for(topic)
+            self._partitions[topic] = frozenset(await producer.partitions_for(topic))
         except KafkaError as error:
             if error.code is None or error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
                 raise
