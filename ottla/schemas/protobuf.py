@@ -173,13 +173,16 @@ def compile_file(file: Path) -> bytes:
         out = Path(folder) / "descriptors"
         # In another process: the compiler prints its errors on the standard error of its process.
         command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{file.parent}", "--include_imports"]
-        done = subprocess.run(
-            [*command, f"--descriptor_set_out={out}", file.name],
-            capture_output=True,
-            text=True,
-            timeout=_COMPILER_TIMEOUT_S,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [*command, f"--descriptor_set_out={out}", file.name],
+                capture_output=True,
+                text=True,
+                timeout=_COMPILER_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise SchemaError(f"the Protobuf compiler has not ended in {_COMPILER_TIMEOUT_S} s") from None
         if done.returncode:
             raise SchemaError(f"not a Protobuf schema: {_errors(done.stderr, file) or f'protoc: {done.returncode}'}")
         return out.read_bytes()

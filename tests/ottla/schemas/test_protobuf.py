@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.schemas import protobuf
 from ottla.schemas.codec import MisfitError, SchemaError
 from ottla.schemas.loading import codec_of_file
 from ottla.schemas.protobuf import ProtobufCodec, compile_file, compile_text, decode_indexes, encode_indexes
@@ -98,6 +99,12 @@ def test_schemas_that_cannot_be_used(compiled):
     for wrong in (b"", b"\xff\xff"):
         with pytest.raises(SchemaError, match="not a set of Protobuf descriptors"):
             ProtobufCodec(wrong)
+
+
+def test_a_compiler_that_does_not_end(monkeypatch):
+    monkeypatch.setattr(protobuf, "_COMPILER_TIMEOUT_S", 0.001)
+    with pytest.raises(SchemaError, match=r"the Protobuf compiler has not ended in 0\.001 s"):
+        compile_text(MONEY, {})
 
 
 async def test_files(tmp_path):
