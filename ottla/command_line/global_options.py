@@ -126,6 +126,7 @@ def _use_profile(context: typer.Context, _: object, value: str | None) -> None:
     from ottla.command_line.profiles import choose
     from protocol.classic_names import option_of
 
+    context.meta[_PROFILE_WAS_TYPED] = value is not None or context.meta.get(_PROFILE_WAS_TYPED, False)
     profile = choose(context.meta.get(_GIVEN_PROFILE) if value is None else value)
     CHOSEN_PROFILE.set(profile)
     defaults = {option_of(name): value for name, value in profile.settings.items()}
@@ -137,12 +138,19 @@ def _use_profile(context: typer.Context, _: object, value: str | None) -> None:
 
 
 def _note_origin(context: typer.Context, _: object, value: str) -> str:
+    """Note where the bootstrap servers are from; warn if the variable replaces those of a profile that was typed."""
     from ottla.command_line.clients import CHOSEN_PROFILE  # as above
 
     source = context.get_parameter_source("bootstrap_server")
     profile = CHOSEN_PROFILE.get()
     if source is not None and source.name == "ENVIRONMENT":
         SERVER_ORIGIN.set(variables.BOOTSTRAP_SERVER)
+        if context.meta[_PROFILE_WAS_TYPED] and profile.bootstrap_servers not in (None, value):
+            typer.echo(
+                f"ottla: {variables.BOOTSTRAP_SERVER}={value} is used, not the bootstrap servers of the profile"
+                f" {profile.name}; unset the variable to use them",
+                err=True,
+            )
     elif source is not None and source.name == "DEFAULT" and _GIVEN_SERVER not in context.meta:
         SERVER_ORIGIN.set("" if profile.bootstrap_servers is None else f"profile {profile.name}")
     return value
