@@ -3,7 +3,6 @@
 from broker.broker import Broker as Broker
 from broker.settings.config import BrokerConfig as BrokerConfig
 from client.admin.admin import Admin as Admin
-from client.admin.api_versions import ServedApi as ServedApi
 from client.admin.features import Features as Features
 from client.admin.features import FeatureVersions as FeatureVersions
 from client.admin.types import ActiveProducer as ActiveProducer
@@ -21,6 +20,7 @@ from client.admin.types import NewTopic as NewTopic
 from client.admin.types import Replica as Replica
 from client.admin.types import ReplicaSize as ReplicaSize
 from client.admin.types import ResourceType as ResourceType
+from client.admin.types import ServedApi as ServedApi
 from client.admin.types import TransactionDescription as TransactionDescription
 from client.admin.types import TransactionListing as TransactionListing
 from client.consumer.assignors import RangeAssignor as RangeAssignor

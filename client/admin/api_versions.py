@@ -1,27 +1,13 @@
 """The part of the admin client for API versions (ApiVersions, KIP-35): which requests each broker serves."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from client.admin.base import AdminBase
+from client.admin.types import ServedApi
 from client.errors import UnsupportedApiError
 from client.wire.connection import Connection
 from protocol.api_keys import api_name, request_class
 from protocol.errors import UnsupportedVersionError
-
-
-class ServedApi(NamedTuple):
-    """One API of a broker.
-
-    `lowest` and `highest` are the versions that the broker serves, both inclusive; `used` is the highest version that
-    this client has too, None if there is none. `name` is Kafka's, such as "ListOffsets".
-    """
-
-    api_key: int
-    name: str
-    lowest: int
-    highest: int
-    used: int | None
 
 
 class ApiVersionAdmin(AdminBase):

@@ -224,3 +224,17 @@ class Reassignment(NamedTuple):
     def target(self) -> tuple[int, ...]:
         """The replicas after the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+
+class ServedApi(NamedTuple):
+    """One API of a broker.
+
+    `lowest` and `highest` are the versions that the broker serves, both inclusive; `used` is the highest version that
+    this client has too, None if there is none. `name` is Kafka's, such as "ListOffsets".
+    """
+
+    api_key: int
+    name: str
+    lowest: int
+    highest: int
+    used: int | None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from client.admin.api_versions import ServedApi
+from client.admin.types import ServedApi
 from ottla.command_line.clients import Admin
 from ottla.command_line.completion import complete_brokers
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer

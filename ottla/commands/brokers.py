@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from client.admin.types import ResourceType
+from client.errors import UnsupportedApiError
 from client.wire.metadata import TopicMetadata
 from ottla.command_line.clients import Admin
 from ottla.command_line.completion import complete_brokers
@@ -59,17 +60,15 @@ def describe(
             topics = await admin.describe_topics()
             log_dirs = await log_dirs_by_broker(admin, wanted)
             documents = {one["broker"]: one for one in broker_documents(cluster, topics, log_dirs)}
-            described = []
-            for broker_id in wanted:
-                entries = (await admin.describe_configs(ResourceType.BROKER, str(broker_id))).values()
-                described.append(
-                    {
-                        **documents[broker_id],
-                        "configs": {entry.name: entry.value for entry in entries if not entry.is_default},
-                        "log_dirs": [directory_document(one) for one in log_dirs.get(broker_id, ())],
-                        "topics": _partitions(topics, broker_id),
-                    }
-                )
+            described = [
+                {
+                    **documents[broker_id],
+                    "configs": await _configs(admin, broker_id),
+                    "log_dirs": [directory_document(one) for one in log_dirs.get(broker_id, ())],
+                    "topics": _partitions(topics, broker_id),
+                }
+                for broker_id in wanted
+            ]
         if as_json:
             print_json(described)
             return
@@ -79,6 +78,15 @@ def describe(
             _print_broker(document)
 
     run(main())
+
+
+async def _configs(admin: Admin, broker_id: int) -> dict[str, str | None] | None:
+    """Return the settings of a broker that are not defaults; None if it does not report settings."""
+    try:
+        entries = await admin.describe_configs(ResourceType.BROKER, str(broker_id))
+    except UnsupportedApiError:
+        return None
+    return {entry.name: entry.value for entry in entries.values() if not entry.is_default}
 
 
 def _partitions(topics: Mapping[str, TopicMetadata], broker_id: int) -> list[dict[str, Any]]:
@@ -99,7 +107,7 @@ def _print_broker(document: Mapping[str, Any]) -> None:
     facts.append(f"leads {document['leaders']} of {document['replicas']} replicas")
     facts.append(f"{document['out_of_sync_replicas']} out of sync")
     print(f"broker {document['broker']}  {document['host']}:{document['port']}, {', '.join(facts)}")
-    for name, value in document["configs"].items():
+    for name, value in (document["configs"] or {}).items():
         print(f"  {name}={'(hidden)' if value is None else value}")
     if document["log_dirs"]:
         print_directories(document["log_dirs"])

@@ -1,9 +1,12 @@
 """`ottla cluster describe` and `ottla cluster id`: a running cluster, of Kafka or of Ottla."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import typer
 
+from client.errors import UnsupportedApiError
+from client.wire.metadata import TopicMetadata
 from ottla.command_line.clients import Admin
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
@@ -34,7 +37,7 @@ def describe(as_json: AsJson = False, bootstrap_server: BootstrapServer = DEFAUL
             cluster = await admin.describe_cluster()
             topics = await admin.describe_topics()
             log_dirs = await log_dirs_by_broker(admin, [broker.node_id for broker in cluster.brokers])
-            in_state = {name: await partitions_in_state(admin, topics, state) for name, state in _STATES.items()}
+            in_state = {name: await _count(admin, topics, state) for name, state in _STATES.items()}
         partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
         return {
             "cluster_id": cluster.cluster_id,
@@ -42,7 +45,7 @@ def describe(as_json: AsJson = False, bootstrap_server: BootstrapServer = DEFAUL
             "topics": len(topics),
             "partitions": len(partitions),
             "replicas": sum(len(partition.replicas) for partition in partitions),
-            **{name: sum(map(len, found.values())) for name, found in in_state.items()},
+            **in_state,
             "brokers": broker_documents(cluster, topics, log_dirs),
         }
 
@@ -51,9 +54,22 @@ def describe(as_json: AsJson = False, bootstrap_server: BootstrapServer = DEFAUL
         print_json(document)
         return
     names = ("cluster_id", "controller", *_COUNTS, *_STATES)
-    print_table(("", ""), [(name.replace("_", " "), str(document[name])) for name in names])
+    print_table(("", ""), [(name.replace("_", " "), _shown(document[name])) for name in names])
     print()
     print_brokers(document["brokers"])
+
+
+async def _count(admin: Admin, topics: Mapping[str, TopicMetadata], state: PartitionFilter) -> int | None:
+    """Return the number of partitions in a state; None if the cluster does not serve a request that this needs."""
+    try:
+        found = await partitions_in_state(admin, topics, state)
+    except UnsupportedApiError:
+        return None
+    return sum(map(len, found.values()))
+
+
+def _shown(value: object) -> str | None:
+    return None if value is None else str(value)  # as text, so that numbers are left-aligned like the id
 
 
 def print_id(bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER) -> None:

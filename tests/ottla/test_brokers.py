@@ -7,6 +7,7 @@ from client.wire.metadata import BrokerMetadata, PartitionMetadata, TopicMetadat
 from ottla.commands.broker_facts import broker_documents
 from support.broker import broker_process
 from support.json_fields import not_printed, printed_fields
+from support.mock_cluster import MockCluster
 from support.zookeeper import new_chroot, shared_zookeeper
 
 
@@ -115,6 +116,20 @@ def test_a_broker_that_is_not_alive_is_listed_if_it_has_replicas():
     assert (one["is_alive"], one["leaders"], one["out_of_sync_replicas"], one["size_bytes"]) == (True, 1, 0, 0)
     assert (two["is_alive"], two["host"], two["replicas"], two["out_of_sync_replicas"]) == (False, None, 1, 1)
     assert two["size_bytes"] is None
+
+
+def test_brokers_that_serve_few_apis(ottla):
+    """librdkafka's mock cluster has neither DescribeConfigs nor DescribeLogDirs."""
+    cluster = MockCluster()
+    server = ("-b", cluster.bootstrap)
+    ottla("produce", "t", *server, stdin=b"x\n")
+    document = ottla("cluster", "describe", "--json", *server).json
+    assert (document["under_replicated_partitions"], document["under_min_isr_partitions"]) == (0, None)
+    assert [(one["broker"], one["size_bytes"]) for one in document["brokers"]] == [(1, None), (2, None), (3, None)]
+    [broker] = ottla("brokers", "describe", "1", "--json", *server).json
+    assert (broker["configs"], broker["log_dirs"]) == (None, [])
+    assert "broker 1  127.0.0.1:" in ottla("brokers", "describe", "1", *server).out
+    assert "under min isr partitions     -" in ottla("cluster", "describe", *server).out
 
 
 def test_options_of_a_new_cluster_do_not_apply_to_a_running_one(at):

@@ -3,7 +3,7 @@
 import pytest
 
 from client.admin.admin import Admin
-from client.admin.api_versions import ServedApi
+from client.admin.types import ServedApi
 from client.errors import BrokerUnknownError
 from client.wire.connection import Connection
 from protocol.api_keys import ApiKey
