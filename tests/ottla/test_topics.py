@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from client.wire.metadata import PartitionMetadata
+from ottla.commands.topic_selection import PartitionFilter
 from support.deadlines import DEADLINE_S
 from support.json_fields import not_printed, printed_fields
 from support.terminal import CTRL_C, Terminal
@@ -125,6 +127,19 @@ def test_states_of_partitions_select_topics(on):
     assert described["min_insync_replicas"] == 2
     assert on("topics", "describe", "isr-1", "--offline").err == "no such partition\n"
     on("topics", "delete", "isr-1", "isr-2")
+
+
+def test_states_of_a_partition_whose_replicas_move_or_that_has_no_leader():
+    """A replica that a reassignment adds does not count as out of sync."""
+    moving = PartitionMetadata(0, 1, 5, (1, 2, 3), (1, 2), (), 0)
+    under_replicated = PartitionFilter(True, False, False, False)
+    assert under_replicated.selects(moving, 0, None)
+    assert not under_replicated.selects(moving, 1, None)
+    without_leader = moving._replace(leader=-1)
+    assert PartitionFilter(False, True, False, False).selects(without_leader, 0, None)
+    assert PartitionFilter(False, False, False, True).selects(without_leader, 0, 1)
+    assert not PartitionFilter(False, False, True, True).selects(moving, 0, 1)
+    assert PartitionFilter(False, False, True, False).selects(moving, 0, 2)
 
 
 def test_delete_asks_at_a_terminal(on):
