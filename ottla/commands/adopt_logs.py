@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 def adopt_logs(
     directories: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="All log directories of the broker, in the order of log.dirs."),
+        typer.Argument(metavar="DIR", help="All log directories of the broker, in the order of log.dirs."),
     ],
     as_json: AsJson = False,
 ) -> None:

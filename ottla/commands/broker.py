@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     def broker(
         properties: Annotated[
             Path | None,
-            typer.Argument(help="A server.properties in Apache Kafka's format.", metavar="[FILE]"),
+            typer.Argument(help="A server.properties in Apache Kafka's format.", metavar="FILE"),
         ] = None,
         settings: Annotated[
             list[str] | None,

@@ -46,7 +46,7 @@ def list_brokers(as_json: AsJson = False, bootstrap_server: BootstrapServer = DE
 def describe(
     ids: Annotated[
         list[int] | None,
-        typer.Argument(help="Broker ids. Default: all.", metavar="[ID...]", autocompletion=complete_brokers),
+        typer.Argument(help="Broker ids. Default: all.", metavar="ID", autocompletion=complete_brokers),
     ] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,

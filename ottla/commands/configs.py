@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def describe(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Only these settings.", metavar="[NAME...]", autocompletion=complete_setting_names),
+        typer.Argument(help="Only these settings.", metavar="NAME", autocompletion=complete_setting_names),
     ] = None,
     topic: Topic = None,
     broker: Broker = None,

@@ -26,7 +26,7 @@ EPILOG = (
     "  ottla consume orders --offset @-1h --json;  ottla consume --regex 'orders.*' --grep apple"
 )
 
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.", autocompletion=complete_topics)]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics.", autocompletion=complete_topics)]
 Regex = Annotated[
     bool,
     typer.Option("--regex", "-r", help="TOPIC is a regular expression for whole names; new topics that match count."),

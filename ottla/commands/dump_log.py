@@ -27,7 +27,7 @@ def dump_log(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Files of a log directory (.log, .index, .timeindex, .txnindex, .snapshot, checkpoints, "
             "meta.properties, partition.metadata), or directories with such files.",
         ),

@@ -103,7 +103,7 @@ def _label(topic: str, numbers: list[int] | None) -> str:
 
 
 def import_zookeeper(
-    names: Annotated[list[str] | None, typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Groups. Default: all.", metavar="GROUP")] = None,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also replace offsets that the group has committed to the cluster.")
@@ -164,7 +164,7 @@ def import_zookeeper(
 
 def export_zookeeper(
     names: Annotated[
-        list[str], typer.Argument(help="Groups without members.", metavar="GROUP...", autocompletion=complete_groups)
+        list[str], typer.Argument(help="Groups without members.", metavar="GROUP", autocompletion=complete_groups)
     ],
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     overwrite: Annotated[

@@ -26,7 +26,7 @@ _CONSUMERS = ("", "consumer")
 
 Groups = Annotated[
     list[str] | None,
-    typer.Argument(help="Groups without members.", metavar="[GROUP...]", autocompletion=complete_groups),
+    typer.Argument(help="Groups without members.", metavar="GROUP", autocompletion=complete_groups),
 ]
 Topics = Annotated[
     list[str] | None,

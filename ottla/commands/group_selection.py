@@ -12,7 +12,7 @@ from ottla.records.record_filter import compile_expression
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]", autocompletion=complete_groups),
+    typer.Argument(help="Groups. Default: all.", metavar="GROUP", autocompletion=complete_groups),
 ]
 Regex = Annotated[
     bool,

@@ -115,7 +115,7 @@ def describe(
 @groups.command(epilog="Example:  ottla groups delete billing")
 def delete(
     names: Annotated[
-        list[str], typer.Argument(help="Groups without members.", metavar="GROUP...", autocompletion=complete_groups)
+        list[str], typer.Argument(help="Groups without members.", metavar="GROUP", autocompletion=complete_groups)
     ],
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
         names: Annotated[
             list[str] | None,
             typer.Argument(
-                help="A command. Default: all commands.", metavar="[COMMAND...]", autocompletion=complete_commands
+                help="A command. Default: all commands.", metavar="COMMAND", autocompletion=complete_commands
             ),
         ] = None,
     ) -> None:

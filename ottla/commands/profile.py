@@ -70,7 +70,7 @@ def create(
 @profile.command(epilog="Examples:  ottla profile use staging;  ottla profile use --none")
 def use(
     name: Annotated[
-        str | None, typer.Argument(help="The name of the profile.", metavar="[NAME]", autocompletion=complete_profiles)
+        str | None, typer.Argument(help="The name of the profile.", metavar="NAME", autocompletion=complete_profiles)
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="No profile is the current one.")] = False,
 ) -> None:
@@ -105,7 +105,7 @@ def show(
         str | None,
         typer.Argument(
             help="The name of the profile. Default: the current one.",
-            metavar="[NAME]",
+            metavar="NAME",
             autocompletion=complete_profiles,
         ),
     ] = None,

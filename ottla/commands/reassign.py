@@ -64,7 +64,7 @@ def register(app: typer.Typer) -> None:
 @reassign.command(epilog="Example:  ottla reassign plan orders --brokers 1,2,3 > plan.json")
 def plan(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC...", help="The topics to reassign.", autocompletion=complete_topics)
+        list[str], typer.Argument(metavar="TOPIC", help="The topics to reassign.", autocompletion=complete_topics)
     ],
     brokers: Annotated[
         str | None, typer.Option("--brokers", metavar="ID,...", help="The brokers to use. Default: all live brokers.")
@@ -311,7 +311,7 @@ def list_reassignments(as_json: AsJson = False, bootstrap_server: BootstrapServe
 
 @reassign.command(epilog="Example:  ottla reassign cancel --all")
 def cancel(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The file of `start`.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The file of `start`.")] = None,
     all_moves: Annotated[bool, typer.Option("--all", help="Cancel all moves.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:

@@ -17,7 +17,7 @@ from ottla.records.record_filter import compile_expression
 MIN_ISR = "min.insync.replicas"
 
 Names = Annotated[
-    list[str] | None, typer.Argument(help="Topics. Default: all.", metavar="[TOPIC...]", autocompletion=complete_topics)
+    list[str] | None, typer.Argument(help="Topics. Default: all.", metavar="TOPIC", autocompletion=complete_topics)
 ]
 Regex = Annotated[
     bool,

@@ -55,7 +55,7 @@ def register(topics: typer.Typer) -> None:
 
 def trim(
     name: Annotated[
-        str | None, typer.Argument(help="The topic.", metavar="[TOPIC]", autocompletion=complete_topics)
+        str | None, typer.Argument(help="The topic.", metavar="TOPIC", autocompletion=complete_topics)
     ] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition. Repeatable.")

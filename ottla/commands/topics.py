@@ -113,7 +113,7 @@ def _counts(topic: TopicMetadata) -> dict[str, Any]:
 
 @topics.command(epilog="Example:  ottla topics create orders --partitions 8 --config retention.ms=86400000")
 def create(
-    names: Annotated[list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC...")],
+    names: Annotated[list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC")],
     partitions: Annotated[
         int, typer.Option("--partitions", "-p", help="How many partitions; -1: the broker's num.partitions.")
     ] = -1,
@@ -207,7 +207,7 @@ def alter(
 @topics.command(epilog="Example:  ottla topics delete orders")
 def delete(
     names: Annotated[
-        list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC...", autocompletion=complete_topics)
+        list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC", autocompletion=complete_topics)
     ],
     regex: Regex = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")] = False,

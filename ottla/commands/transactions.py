@@ -92,7 +92,7 @@ def describe(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="Transactional ids.", metavar="TRANSACTIONAL_ID...", autocompletion=complete_transactional_ids
+            help="Transactional ids.", metavar="TRANSACTIONAL_ID", autocompletion=complete_transactional_ids
         ),
     ],
     as_json: AsJson = False,

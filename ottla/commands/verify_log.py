@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def verify_log(
     directories: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Log directories (entries of log.dirs), or directories of partitions."),
+        typer.Argument(metavar="DIR", help="Log directories (entries of log.dirs), or directories of partitions."),
     ],
     deep: Annotated[
         bool, typer.Option("--deep", help="Also decompress and decode the records of every batch.")

@@ -38,7 +38,7 @@ LogDir = Annotated[
     typer.Option("--log-dir", metavar="DIR", help="The embedded registry in this log directory of a stopped broker."),
 ]
 NodePath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="PATH")]
-TopPath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="[PATH]")]
+TopPath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="PATH")]
 Write = Annotated[bool, typer.Option("--write", help="Required: a wrong znode can break a cluster.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Allow content that Kafka cannot read.")]
 Version = Annotated[int, typer.Option("--version", help="Only if this is the znode's version; -1: any.")]
@@ -267,7 +267,7 @@ async def _state(registry: Registry, path: str, *, as_json: bool) -> str:
 @zk.command(epilog="""Example:  ottla zk create --write /admin/delete_topics/orders""")
 def create(
     path: NodePath,
-    value: Annotated[str | None, typer.Argument(help="The content. Default: no data.", metavar="[VALUE]")] = None,
+    value: Annotated[str | None, typer.Argument(help="The content. Default: no data.", metavar="VALUE")] = None,
     sequence: Annotated[bool, typer.Option("--sequence", help="Append a sequence number of ten digits.")] = False,
     parents: Annotated[bool, typer.Option("--parents", help="Also create missing parents.")] = False,
     raw: Raw = False,
