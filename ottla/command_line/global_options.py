@@ -5,9 +5,10 @@ before the command, or what the profile has, becomes the default of the command'
 
 1. the option after the command; nearer to the command before farther
 2. the option before the command
-3. OTTLA_BOOTSTRAP_SERVER
-4. the profile: `--profile`, else OTTLA_PROFILE, else the current one
-5. 127.0.0.1:9092
+3. the profile that `--profile` names
+4. OTTLA_BOOTSTRAP_SERVER
+5. the profile that OTTLA_PROFILE names, else the current one
+6. 127.0.0.1:9092
 
 Other settings of a profile are the defaults of options of their names (`linger.ms`: `--linger-ms`), and reach the
 clients through `command_line.clients`.
@@ -135,22 +136,18 @@ def _use_profile(context: typer.Context, _: object, value: str | None) -> None:
     for parameter in context.command.params:
         for option in parameter.opts:
             parameter.default = defaults.get(option, parameter.default)
+        if _SERVER in parameter.opts and _SERVER in defaults and context.meta[_PROFILE_WAS_TYPED]:
+            parameter.envvar = None  # what was typed wins over the environment
 
 
 def _note_origin(context: typer.Context, _: object, value: str) -> str:
-    """Note where the bootstrap servers are from; warn if the variable replaces those of a profile that was typed."""
+    """Note where the bootstrap servers are from."""
     from ottla.command_line.clients import CHOSEN_PROFILE  # as above
 
     source = context.get_parameter_source("bootstrap_server")
     profile = CHOSEN_PROFILE.get()
     if source is not None and source.name == "ENVIRONMENT":
         SERVER_ORIGIN.set(variables.BOOTSTRAP_SERVER)
-        if context.meta[_PROFILE_WAS_TYPED] and profile.bootstrap_servers not in (None, value):
-            typer.echo(
-                f"ottla: {variables.BOOTSTRAP_SERVER}={value} is used, not the bootstrap servers of the profile"
-                f" {profile.name}; unset the variable to use them",
-                err=True,
-            )
     elif source is not None and source.name == "DEFAULT" and _GIVEN_SERVER not in context.meta:
         SERVER_ORIGIN.set("" if profile.bootstrap_servers is None else f"profile {profile.name}")
     return value
