@@ -13,7 +13,7 @@ from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, Bootstr
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import run
 from ottla.commands.broker_facts import broker_documents, log_dirs_by_broker, print_brokers
-from ottla.commands.topic_selection import PartitionFilter, partitions_in_state
+from ottla.commands.topics.selection import PartitionFilter, partitions_in_state
 
 _COUNTS = ("topics", "partitions", "replicas")
 _STATES = {

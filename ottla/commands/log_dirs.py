@@ -12,7 +12,7 @@ from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, Bootstr
 from ottla.command_line.output import human_bytes, print_json, print_table
 from ottla.command_line.session import live_brokers, run
 from ottla.commands.broker_facts import size_of
-from ottla.commands.topic_selection import Names, Regex, named_topics
+from ottla.commands.topics.selection import Names, Regex, named_topics
 from protocol.error_codes import ErrorCode
 
 

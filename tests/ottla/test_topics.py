@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from client.wire.metadata import PartitionMetadata
-from ottla.commands.topic_selection import PartitionFilter
+from ottla.commands.topics.selection import PartitionFilter
 from support.deadlines import DEADLINE_S
 from support.json_fields import not_printed, printed_fields
 from support.terminal import CTRL_C, Terminal

@@ -12,9 +12,9 @@ from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import run, unknown_group
-from ottla.commands import group_offsets, group_reset, group_watch
-from ottla.commands.group_description import describe_groups, print_group
-from ottla.commands.group_selection import Names, Regex, named_groups
+from ottla.commands.groups import offsets, reset, watch
+from ottla.commands.groups.description import describe_groups, print_group
+from ottla.commands.groups.selection import Names, Regex, named_groups
 
 groups = typer.Typer(help="Consumer groups: their members, offsets and lag.", no_args_is_help=True)
 
@@ -24,9 +24,9 @@ TYPES = ("classic", "consumer")
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group_reset.register(groups)
-    group_offsets.register(groups)
-    group_watch.register(groups)
+    reset.register(groups)
+    offsets.register(groups)
+    watch.register(groups)
     app.add_typer(groups, name="groups")
 
 

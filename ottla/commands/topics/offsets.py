@@ -11,7 +11,7 @@ from ottla.command_line.clients import Admin
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import run
-from ottla.commands.topic_selection import Names, Regex, named_topics
+from ottla.commands.topics.selection import Names, Regex, named_topics
 from ottla.records.moments import parse_moment
 
 _NAMED: Final = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}

@@ -14,7 +14,7 @@ from ottla.command_line.clients import Admin
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import human_bytes, print_json, print_table
 from ottla.command_line.session import run, say
-from ottla.commands.topic_selection import (
+from ottla.commands.topics.selection import (
     MIN_ISR,
     AtMinIsr,
     Names,

@@ -20,8 +20,8 @@ from ottla.command_line.options import (
 )
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import describe_topics, run
-from ottla.commands import topic_description, topic_offsets, topic_trim
-from ottla.commands.topic_selection import (
+from ottla.commands.topics import description, offsets, trim
+from ottla.commands.topics.selection import (
     AtMinIsr,
     Names,
     PartitionFilter,
@@ -61,9 +61,9 @@ Configs = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    topic_description.register(topics)
-    topic_offsets.register(topics)
-    topic_trim.register(topics)
+    description.register(topics)
+    offsets.register(topics)
+    trim.register(topics)
     app.add_typer(topics, name="topics")
 
 

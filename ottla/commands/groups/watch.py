@@ -22,8 +22,8 @@ from ottla.command_line.clients import Admin
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer
 from ottla.command_line.session import run, unknown_group
-from ottla.commands.group_description import describe_groups, print_group
-from ottla.commands.group_selection import Names, Regex, named_groups
+from ottla.commands.groups.description import describe_groups, print_group
+from ottla.commands.groups.selection import Names, Regex, named_groups
 
 _HOME = "\x1b[H"
 _ERASE_LINE = "\x1b[K"

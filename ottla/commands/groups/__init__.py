@@ -1,0 +1,3 @@
+"""`ottla groups`."""
+
+from ottla.commands.groups.groups import register as register

@@ -1,0 +1,3 @@
+"""`ottla topics`."""
+
+from ottla.commands.topics.topics import register as register
