@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextvars import copy_context
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -63,12 +63,18 @@ class _Root(CommandGroup):
 
 
 def load_command(name: str) -> Any:
-    """Import the module of a subcommand and return its command."""
+    """Import the module of a subcommand and return its command, a new one each time: a run changes its options."""
+    return typer.main.get_group(_registered(name)).commands[name]
+
+
+@cache
+def _registered(name: str) -> typer.Typer:
+    """Return the subcommand in a Typer application. Modules register once, or Typer would have all commands twice."""
     loaded = typer.Typer(rich_markup_mode="rich")
     import_module(f"ottla.commands.{name.replace('-', '_')}").register(loaded)
     for group in loaded.registered_groups:
         group.cls = CommandGroup
-    return typer.main.get_group(loaded).commands[name]
+    return loaded
 
 
 app = typer.Typer(

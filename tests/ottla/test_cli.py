@@ -16,6 +16,7 @@ from ottla.app import COMMANDS as SUMMARIES
 from ottla.app import app, load_command, run_app
 from ottla.command_line.broker_arguments import parse_arguments, parse_settings, run_from_arguments
 from ottla.command_line.failure import CommandError, explain, suggest
+from ottla.commands.groups.groups import groups
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
 
@@ -114,6 +115,14 @@ def test_help_keeps_square_brackets(ottla, monkeypatch):
     found = walk(get_command(app)) + sum(walk(load_command(name), (name,)) for name in SUMMARIES)
     assert found >= 4
     assert "pip install 'ottla[zookeeper]'" in plain(ottla("cluster", "--help").out)
+
+
+def test_a_subcommand_is_registered_once(ottla):
+    """In a process that runs many command lines, each would otherwise take longer than the one before."""
+    ottla("groups", "--help")
+    registered = len(groups.registered_commands)
+    ottla("groups", "--help")
+    assert len(groups.registered_commands) == registered
 
 
 def test_every_paragraph_of_help_fills_the_width(ottla, monkeypatch):
