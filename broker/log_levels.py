@@ -8,7 +8,7 @@ change is lost when the process ends, as in Kafka.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
@@ -17,6 +17,8 @@ from broker.settings.dynamic import AlterOperation, Operation
 from protocol.error_codes import ErrorCode
 
 ROOT: Final = "root"
+_CONTAINER: Final = "".join(f"{part}." for part in __name__.split(".")[:-2])
+"""What the names of Ottla's loggers begin with: `ottla.` in a wheel, nothing in a checkout."""
 TRACE: Final = 5
 LEVELS: Final = {
     "FATAL": logging.CRITICAL,
@@ -48,8 +50,8 @@ def alter_levels(operations: Iterable[Operation], *, validate_only: bool) -> Non
 
     A logger that is reset has the level of its parent.
     """
-    operations = list(operations)
     known = logger_levels()
+    operations = [(full_name(name, known), operation, level) for name, operation, level in operations]
     for name, operation, level in operations:
         _check(name, operation, level, known)
     if validate_only:
@@ -57,6 +59,11 @@ def alter_levels(operations: Iterable[Operation], *, validate_only: bool) -> Non
     for name, operation, level in operations:
         number = logging.NOTSET if operation == AlterOperation.DELETE or level is None else LEVELS[level]
         logging.getLogger(name).setLevel(number)
+
+
+def full_name(name: str, known: Collection[str]) -> str:
+    """Return the known name of a logger that may be named without `ottla.`; return other names as they are."""
+    return f"{_CONTAINER}{name}" if name not in known and f"{_CONTAINER}{name}" in known else name
 
 
 def _check(name: str, operation: int, level: str | None, known: Iterable[str]) -> None:

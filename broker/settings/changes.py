@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from broker.errors import RequestError, unexpected_code
-from broker.log_levels import alter_levels, logger_levels
+from broker.log_levels import alter_levels, full_name, logger_levels
 from broker.services import Services
 from broker.settings.catalog import BROKER_SETTINGS
 from broker.settings.described import DescribedConfig
@@ -136,8 +136,9 @@ class ConfigChanges:
             return dynamic.describe_broker(names)
         if resource_type == ConfigResource.BROKER_LOGGER:
             self._check_logger_broker(name)
-            levels = logger_levels().items()
-            return [DescribedConfig.of_logger(one, level) for one, level in levels if not names or one in names]
+            levels = logger_levels()
+            wanted = {full_name(one, levels) for one in names} if names else levels.keys()
+            return [DescribedConfig.of_logger(one, level) for one, level in levels.items() if one in wanted]
         raise _unexpected(resource_type)
 
     def _check_topic(self, name: str) -> None:

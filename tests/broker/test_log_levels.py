@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from broker.log_levels import LEVELS, TRACE, logger_levels
+from broker.log_levels import LEVELS, TRACE, full_name, logger_levels
 from client.admin.admin import Admin
 from client.admin.types import ConfigChange, ConfigOperation
 from client.admin.types import ConfigSource as Source
@@ -164,3 +164,10 @@ def test_kafka_pythons_admin_client_changes_what_the_broker_logs(tmp_path):
         broker.start()
         broker.stop()
         assert "stopped cleanly" in broker.log_text()
+
+
+def test_a_logger_may_be_named_without_the_package_of_the_wheel(monkeypatch):
+    known = ["other", "ottla.broker", "ottla.other", "root"]
+    monkeypatch.setattr("broker.log_levels._CONTAINER", "ottla.")
+    names = ["broker", "ottla.broker", "other", "root", "brokers"]
+    assert [full_name(name, known) for name in names] == ["ottla.broker", "ottla.broker", "other", "root", "brokers"]
