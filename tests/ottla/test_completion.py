@@ -75,7 +75,7 @@ def cluster(tmp_path_factory):
         (("configs", "describe", "--broker", ""), ["0"]),
         (("configs", "describe", "--broker-logger", "0", "broker.controller.contr"), LOGGERS),
         (("configs", "alter", "--broker-logger", "0", "--delete", "broker.controller.contr"), LOGGERS),
-        (("configs", "alter", "--broker-logger", "0", "--set", "broker", "=", "DE"), ["DEBUG"]),
+        (("configs", "alter", "--broker-logger", "0", "--set", "broker.controller", "=", "DE"), ["DEBUG"]),
         (("api-versions", "--broker", ""), ["0"]),
         (("log-dirs", "--broker", ""), ["0"]),
         (("brokers", "describe", ""), ["0"]),

@@ -11,15 +11,14 @@ import pytest
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from support.deadlines import DEADLINE_S
+from support.names import name_for
 from support.polling import until_blocking
-
-KEPT = ("--config", "retention.ms=-1")
 
 
 @pytest.fixture
 def topic(on, request):
-    name = f"c{abs(hash(request.node.name)) % 10**8}"
-    on("topics", "create", name, "-p", 1, *KEPT)
+    name = name_for(request, "c")
+    on("topics", "create", name, "-p", 1)
     return name
 
 

@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from support.names import name_for
+
 
 @pytest.fixture
 def topic(on, request):
-    name = f"p{abs(hash(request.node.name)) % 10**8}"
+    name = name_for(request, "p")
     on("topics", "create", name, "-p", 3, "--config", "retention.ms=-1")
     return name
 

@@ -12,16 +12,14 @@ import pytest
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import parse_size, parse_time, unescape
 from support.deadlines import DEADLINE_S
+from support.names import name_for
 from support.polling import until_blocking
-
-# Some records are of 1970: the broker's retention, half a minute after its start, would take them.
-KEPT = ("--config", "retention.ms=-1")
 
 
 @pytest.fixture
 def topic(on, request):
-    name = f"t{abs(hash(request.node.name)) % 10**8}"
-    on("topics", "create", name, "-p", 1, *KEPT)
+    name = name_for(request, "t")
+    on("topics", "create", name, "-p", 1)
     return name
 
 
@@ -52,7 +50,7 @@ def test_compression(on, topic, compression, broker):
 
 
 def test_keys_headers_nulls_partition_and_time(on):
-    on("topics", "create", "full", "-p", 3, *KEPT)
+    on("topics", "create", "full", "-p", 3)
     on(
         "produce", "full", "-K", r"\t", "-Z", "~", "-p", 2, "-H", "a=1", "-H", "a=", "-H", "n", "--timestamp", 1234,
         stdin=b"k1\tv1\n~\tv2\tv3\nk3\t~\n\t\n",

@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from ottla.schemas.protobuf import compile_text
 from support.deadlines import DEADLINE_S
+from support.names import name_for
 from support.polling import until_blocking
 from support.schema_registry import RegistryThread
 
@@ -43,7 +44,7 @@ def client(registry):
 
 @pytest.fixture
 def topic(on, request):
-    name = f"s{abs(hash(request.node.name)) % 10**8}"
+    name = name_for(request, "s")
     on("topics", "create", name, "-p", 1)
     return name
 

@@ -11,6 +11,7 @@ import termios
 import pytest
 
 from support.deadlines import DEADLINE_S
+from support.names import name_for
 from support.polling import until_blocking
 from support.terminal import CTRL_C, Terminal
 
@@ -34,7 +35,7 @@ def started(*words, **pipes):
 
 @pytest.fixture
 def topic(on, request):
-    name = f"s{abs(hash(request.node.name)) % 10**8}"
+    name = name_for(request, "s")
     on("topics", "create", name, "-p", 1)
     return name
 

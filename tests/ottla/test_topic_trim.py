@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from support.deadlines import DEADLINE_S
+from support.names import name_for
 from support.terminal import Terminal
 
 TIMES = ("2026-01-01T00:00Z", "2026-02-01T00:00Z", "2026-03-01T00:00Z")
@@ -13,7 +14,7 @@ TIMES = ("2026-01-01T00:00Z", "2026-02-01T00:00Z", "2026-03-01T00:00Z")
 @pytest.fixture
 def topic(on, request):
     """A topic of two partitions; each has one record of each of the times."""
-    name = f"trimmed{abs(hash(request.node.name)) % 10**8}"
+    name = name_for(request, "trimmed")
     on("topics", "create", name, "-p", 2)
     for partition in (0, 1):
         for time in TIMES:

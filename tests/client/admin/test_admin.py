@@ -20,6 +20,7 @@ from client.producer.partitioner import murmur2
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
+from support.names import name_for
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ async def admin(broker):
 
 @pytest.fixture
 async def topic(admin, request):
-    name = f"a.{abs(hash(request.node.name)) % 10**8}"
+    name = name_for(request, "a.")
     await admin.create_topic(name, 2)
     return name
 

@@ -9,6 +9,7 @@ from client.consumer.offsets import EARLIEST, LATEST
 from client.errors import UnknownTopicOrPartitionError, UnsupportedApiError
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
+from support.names import name_for
 
 
 @pytest.fixture(params=["ours", "mock"])
@@ -27,7 +28,7 @@ async def admin(servers):
 @pytest.fixture
 async def topic(servers, request):
     """A topic with five records in its first partition."""
-    name = f"admin-{abs(hash(request.node.name)) % 10**8}"
+    name = name_for(request, "admin-")
     async with Producer(bootstrap_servers=servers) as producer:
         for number in range(5):
             await producer.send(name, b"%d" % number, partition=0, timestamp_ms=1000 + number)
