@@ -12,7 +12,7 @@ from support.simulation.mutations import COORDINATOR_MUTATIONS
 from support.simulation.run_command import failure, simulate
 from support.simulation.transaction_ledger import End, TransactionLedger
 
-QUICK = {"early-coordinator": 1, "forgotten-prepare": 5}
+QUICK = {"early-coordinator": 1}
 """The bugs that the reduced run looks for, too, each with its first seed: not long before the one that finds it."""
 KIND = ("--kind", "coordinators")
 

@@ -13,7 +13,7 @@ from support.simulation.run_command import failure, simulate
 
 PLANTED = {
     "hw-too-high": False,
-    "skipped-truncation": True,
+    "skipped-truncation": False,
     "stale-isr-write": False,
     "stale-isr-write-to-the-registry": False,
     "early-acknowledgement": True,
