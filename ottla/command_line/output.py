@@ -3,8 +3,10 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO, TypeVar
+
+T = TypeVar("T")
 
 WIDE = 100_000
 _LEAST_FOLDED = 20
@@ -14,6 +16,17 @@ def print_json(value: Any) -> None:
     """Print one JSON document on standard output."""
     json.dump(value, sys.stdout, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
     sys.stdout.write("\n")
+
+
+def print_described(described: Sequence[T], print_one: Callable[[T], object], *, as_json: bool) -> None:
+    """Print what `describe` has found: as one JSON document, or each with `print_one`, with empty lines between."""
+    if as_json:
+        print_json(described)
+        return
+    for position, document in enumerate(described):
+        if position:
+            print()
+        print_one(document)
 
 
 def print_table(

@@ -11,7 +11,7 @@ from client.wire.metadata import TopicMetadata
 from ottla.command_line.clients import Admin
 from ottla.command_line.completion import complete_brokers
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
-from ottla.command_line.output import number_ranges, print_json, print_table
+from ottla.command_line.output import number_ranges, print_described, print_json, print_table
 from ottla.command_line.session import live_brokers, run
 from ottla.commands.broker_facts import broker_documents, log_dirs_by_broker, print_brokers
 from ottla.commands.log_dirs import directory_document, print_directories
@@ -69,13 +69,7 @@ def describe(
                 }
                 for broker_id in wanted
             ]
-        if as_json:
-            print_json(described)
-            return
-        for position, document in enumerate(described):
-            if position:
-                print()
-            _print_broker(document)
+        print_described(described, _print_broker, as_json=as_json)
 
     run(main())
 

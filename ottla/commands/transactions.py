@@ -17,7 +17,7 @@ from ottla.command_line.completion import (
 )
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names, parse_partition
-from ottla.command_line.output import print_json, print_table
+from ottla.command_line.output import print_described, print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run
 from ottla.commands.hanging_transactions import find_hanging
 
@@ -112,17 +112,15 @@ def describe(
                 if isinstance(found, KafkaError):
                     raise found
                 described.append(_document(found))
-        if as_json:
-            print_json(described)
-            return
-        for position, document in enumerate(described):
-            if position:
-                print()
-            partitions = [f"{one['topic']}-{one['partition']}" for one in document["partitions"]]
-            document["partitions"] = " ".join(partitions) or None
-            print_table(("", ""), [(name.replace("_", " "), _shown(value)) for name, value in document.items()])
+        print_described(described, _print_transaction, as_json=as_json)
 
     run(main())
+
+
+def _print_transaction(document: dict[str, Any]) -> None:
+    partitions = [f"{one['topic']}-{one['partition']}" for one in document["partitions"]]
+    shown = document | {"partitions": " ".join(partitions) or None}
+    print_table(("", ""), [(name.replace("_", " "), _shown(value)) for name, value in shown.items()])
 
 
 def _document(transaction: TransactionDescription) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ottla.command_line.clients import Admin
 from ottla.command_line.completion import complete_groups
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
-from ottla.command_line.output import print_json, print_table
+from ottla.command_line.output import print_described, print_json, print_table
 from ottla.command_line.session import run, unknown_group
 from ottla.commands.groups import offsets, reset, watch
 from ottla.commands.groups.description import describe_groups, print_group
@@ -101,13 +101,7 @@ def describe(
                     described.append(group)
                 elif names and not regex:  # else the group has been deleted since it was found
                     raise await unknown_group(admin, name, group)
-        if as_json:
-            print_json(described)
-            return
-        for position, document in enumerate(described):
-            if position:
-                print()
-            print_group(document)
+        print_described(described, print_group, as_json=as_json)
 
     run(main())
 

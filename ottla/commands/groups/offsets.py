@@ -10,7 +10,7 @@ import typer
 
 from client.errors import GroupNotEmptyError, GroupSubscribedToTopicError, KafkaError
 from ottla.command_line.clients import Admin
-from ottla.command_line.completion import complete_groups, complete_topics
+from ottla.command_line.completion import complete_groups
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import (
     DEFAULT_BOOTSTRAP_SERVER,
@@ -21,6 +21,7 @@ from ottla.command_line.options import (
 )
 from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, opened
 from ottla.command_line.session import run, unknown_group
+from ottla.commands.groups.selection import Topics
 from ottla.group_offsets.legacy07_import import LegacyImport
 from ottla.group_offsets.offset_plan import OffsetPlan
 from ottla.group_offsets.plan_output import Execute, Export, print_plan, say_outcome
@@ -29,16 +30,6 @@ from ottla.group_offsets.zookeeper_offsets import read_zookeeper_offsets
 from registry.znodes.tree import LEGACY_07
 
 Group = Annotated[str, typer.Argument(help="The group.", metavar="GROUP", autocompletion=complete_groups)]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic",
-        "-t",
-        metavar="TOPIC[:0,1,2]",
-        help="A topic, or some of its partitions. Repeatable.",
-        autocompletion=complete_topics,
-    ),
-]
 Layout = Annotated[
     str, typer.Option("--layout", metavar="LAYOUT", help="Layout in ZooKeeper: today (Kafka 0.8 and later), or 0.7.")
 ]

@@ -11,11 +11,12 @@ import typer
 
 from client.errors import KafkaError
 from ottla.command_line.clients import Admin
-from ottla.command_line.completion import complete_groups, complete_topics
+from ottla.command_line.completion import complete_groups
 from ottla.command_line.durations import parse_duration
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_time, parse_topics
 from ottla.command_line.session import run
+from ottla.commands.groups.selection import Topics
 from ottla.group_offsets.offset_file import read_offsets
 from ottla.group_offsets.offset_plan import EMPTY, Goal, OffsetPlan, plan_reset, plan_rows
 from ottla.group_offsets.plan_output import Execute, Export, print_plan, say_outcome
@@ -27,16 +28,6 @@ _CONSUMERS = ("", "consumer")
 Groups = Annotated[
     list[str] | None,
     typer.Argument(help="Groups without members.", metavar="GROUP", autocompletion=complete_groups),
-]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic",
-        "-t",
-        metavar="TOPIC[:0,1,2]",
-        help="A topic, or some of its partitions. Repeatable.",
-        autocompletion=complete_topics,
-    ),
 ]
 ToTimestamp = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""Which groups `ottla groups` selects: by name, or by regular expression."""
+"""Which groups `ottla groups` selects, by name or by regular expression, and which of their topics."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ottla.command_line.clients import Admin
-from ottla.command_line.completion import complete_groups
+from ottla.command_line.completion import complete_groups, complete_topics
 from ottla.command_line.failure import CommandError
 from ottla.records.record_filter import compile_expression
 
@@ -17,6 +17,17 @@ Names = Annotated[
 Regex = Annotated[
     bool,
     typer.Option("--regex", "-r", help="GROUP is a regular expression (Python's) that matches the whole name."),
+]
+
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC[:0,1,2]",
+        help="A topic, or some of its partitions. Repeatable.",
+        autocompletion=complete_topics,
+    ),
 ]
 
 
