@@ -32,7 +32,8 @@ class SlowFileSystem(FileSystem):
         self.gate.set()
         self.shortest = 0
         """The length of the shortest read that waits."""
-        self.waiting = 0
+        self.waiting = []
+        """What has waited; threads have copies of this object (`for_one_thread`), which share this list."""
         self.loop_thread = threading.current_thread()
         self.on_loop = []
 
@@ -42,7 +43,7 @@ class SlowFileSystem(FileSystem):
         if threading.current_thread() is self.loop_thread:
             self.on_loop.append(what)
             return
-        self.waiting += 1
+        self.waiting.append(what)
         assert self.gate.wait(DEADLINE_S)
 
     def pread(self, fd, length, position):

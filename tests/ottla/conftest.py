@@ -11,8 +11,9 @@ from support.json_fields import command_of, printed_fields, undocumented
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
-    """A broker in another process."""
-    with broker_process(tmp_path_factory.mktemp("broker") / "data", group_initial_rebalance_delay_ms="0") as process:
+    """A broker in another process. It keeps all records: tests write old ones, and retention may run at any time."""
+    settings = {"group_initial_rebalance_delay_ms": "0", "log_retention_hours": "-1"}
+    with broker_process(tmp_path_factory.mktemp("broker") / "data", **settings) as process:
         yield process
 
 

@@ -20,14 +20,10 @@ READY = "\nTry, in another terminal:"
 
 
 def settings(log_dir: Path, **overrides: str) -> dict[str, str]:
-    """Settings of a broker on a port that the system picks, without a console. Names have _ for each dot.
-
-    Records are kept for ever: many tests write old timestamps, and Kafka's week would end in the middle of a test.
-    """
+    """Settings of a broker on a port that the system picks, without a console. Names have _ for each dot."""
     base = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "log.dirs": str(log_dir),
-        "log.retention.hours": "-1",
         "ottla.console.listener": "",
     }
     return base | {name.replace("_", "."): value for name, value in overrides.items()}
