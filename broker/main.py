@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -92,7 +93,8 @@ async def _serve(config: BrokerConfig, manager: ServiceManager, *, quiet: bool) 
     def ready(broker: Broker) -> None:
         gc.freeze()  # modules, tables and settings are permanent: the collector can skip them
         if not quiet:
-            _say_ready(broker)
+            with contextlib.suppress(OSError):  # the terminal is closed, or nobody reads the pipe: the broker serves
+                _say_ready(broker)
         manager.ready(f"broker {config.broker_id} serves {broker.bootstrap_servers}")
 
     try:

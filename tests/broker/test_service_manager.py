@@ -53,6 +53,21 @@ def test_a_broker_reports_its_start_and_its_stop(tmp_path, manager, monkeypatch)
         receiver.recv(1)
 
 
+def test_a_broker_serves_although_nobody_reads_its_messages(tmp_path, manager, monkeypatch):
+    receiver, name = manager
+    monkeypatch.setenv("NOTIFY_SOCKET", name)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as out, subprocess.Popen(broker_command(tmp_path), stdout=out, cwd=ROOT) as process:
+        try:
+            assert received(receiver) == {"STATUS": "loading the logs"}
+            assert received(receiver)["READY"] == "1"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(DEADLINE_S) == 0
+        finally:
+            process.kill()
+
+
 def test_a_failed_start_is_the_status(tmp_path, manager, monkeypatch):
     receiver, name = manager
     monkeypatch.setenv("NOTIFY_SOCKET", name)
