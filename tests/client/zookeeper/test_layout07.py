@@ -25,7 +25,7 @@ from support.zookeeper import new_chroot, shared_zookeeper
 
 GROUP = "group1"
 TOP = f"/consumers/{GROUP}"
-P0, P1, P2 = (TopicPartition("topic1", number) for number in range(3))
+P0, P1, P2, P3 = (TopicPartition("topic1", number) for number in range(4))
 
 
 # ---- in any registry
@@ -285,8 +285,8 @@ async def test_consumers_share_broker_partitions(stage):
             assert await take(one, 8) == [(partition, offset) for partition in range(4) for offset in range(2)]
             async with two:
                 await stage.owners(b29_0="c1-0", b29_1="c1-0", b30_0="c2-0", b30_1="c2-0")
-                assert one.assignment() == [TopicPartition("topic1", 0), TopicPartition("topic1", 2)]
-                assert two.assignment() == [TopicPartition("topic1", 1), TopicPartition("topic1", 3)]
+                await until(lambda: one.assignment() == [P0, P2], "the first reads its partitions")
+                await until(lambda: two.assignment() == [P1, P3], "the second reads its partitions")
                 at_two = {f"topic1/{name}": "2" for name in ("29-0", "29-1", "30-0", "30-1")}
                 await stage.become("offsets", at_two)
                 async with stage.consumer("c3") as three:  # it joins
@@ -361,10 +361,9 @@ async def test_a_pattern_is_written_as_0_7_wrote_it(stage):
             await stage.become("ids", {f"{GROUP}_c1": "*1*topic.*"})
             await stage.owners(b29_0="c1-0")
             await admin.create_topic("topic2", partitions=1)
-            await stage.become(
-                "owners", {"topic1/29-0": f"{GROUP}_c1-0", "topic2/29-0": f"{GROUP}_c1-0"}
-            )  # which came later
-            assert len(one.assignment()) == 2
+            both = {"topic1/29-0": f"{GROUP}_c1-0", "topic2/29-0": f"{GROUP}_c1-0"}
+            await stage.become("owners", both)
+            await until(lambda: len(one.assignment()) == 2, "it reads both")
 
 
 async def test_offsets_move_from_and_to_a_current_group(stage):
