@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from ottla import Admin, NewTopic, testing
 from storage.setting import ConfigError
 from support.deadlines import DEADLINE_S
-from support.polling import until_blocking
+from support.polling import until, until_blocking
 
 
 def produce(bootstrap_servers, value=b"one"):
@@ -104,6 +104,22 @@ def test_stop_raises_what_has_ended_the_broker(tmp_path):
     with pytest.raises(RuntimeError, match="does not run"):
         _ = broker.bootstrap_servers
     broker.stop()  # does nothing
+
+
+async def test_a_cancelled_start_leaves_no_broker(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def run():
+        async with testing.broker():
+            raise AssertionError("the start was cancelled")
+
+    starting = asyncio.create_task(run())
+    await until(lambda: list(tmp_path.iterdir()), "the start has begun")
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert list(tmp_path.iterdir()) == []
+    assert "ottla-broker" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_start_twice_is_refused():
