@@ -13,7 +13,7 @@ from ottla.command_line.output import human_bytes, print_json, print_table
 from ottla.command_line.session import live_brokers, run
 from ottla.commands.broker_facts import size_of
 from ottla.commands.topics.selection import Names, Regex, named_topics
-from protocol.error_codes import ErrorCode
+from protocol.error_codes import code_name
 
 
 def register(app: typer.Typer) -> None:
@@ -62,7 +62,7 @@ def directory_document(log_dir: LogDirDescription) -> dict[str, Any]:
     return {
         "broker": log_dir.broker_id,
         "log_dir": log_dir.path,
-        "error": ErrorCode(log_dir.error_code).name if log_dir.error_code else None,
+        "error": code_name(log_dir.error_code) if log_dir.error_code else None,
         "replica_count": len(log_dir.replicas),
         "size_bytes": size_of([log_dir]),
         "usable_bytes": log_dir.usable_bytes if log_dir.usable_bytes >= 0 else None,

@@ -60,7 +60,7 @@ def read_partitions(path: Path) -> list[TopicPartition]:
 
 
 def read_trim_offsets(path: Path) -> dict[TopicPartition, int]:
-    """Return the offset of each partition: records before it shall be deleted; -1 stands for all records.
+    """Return the offset of each partition before which records are to be deleted; -1 means all records.
 
     Raises the errors of `read_assignment`.
     """

@@ -21,7 +21,10 @@ _NO_ACCESS = (401, 403)
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema with its id. `kind` is AVRO, PROTOBUF or JSON; `references` are the texts of what it refers to."""
+    """A schema with its id.
+
+    `kind` is AVRO, PROTOBUF or JSON. `references` are the texts of the schemas that it imports, by name.
+    """
 
     id: int
     kind: str

@@ -2,9 +2,10 @@
 
 import pytest
 
-from client.admin.types import ClusterDescription
+from client.admin.types import ClusterDescription, LogDirDescription
 from client.wire.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
 from ottla.commands.broker_facts import broker_documents
+from ottla.commands.log_dirs import directory_document
 from support.broker import broker_process
 from support.json_fields import not_printed, printed_fields
 from support.mock_cluster import MockCluster
@@ -106,6 +107,11 @@ def test_api_versions_of_two_brokers(at):
     assert lines[0].split() == ["key", "api", "brokers", "1,2", "used"]
     assert len(lines) == len(one["apis"]) + 1
     assert at("api-versions", "--broker", 1).out.splitlines()[0].split() == ["key", "api", "broker", "1", "used"]
+
+
+def test_an_unknown_error_code_of_a_log_directory_is_shown():
+    document = directory_document(LogDirDescription(1, "/data", 999, (), -1, -1))
+    assert "999" in document["error"]
 
 
 def test_a_broker_that_is_not_alive_is_listed_if_it_has_replicas():

@@ -1,4 +1,4 @@
-"""`ottla groups`: list, describe and delete consumer groups; the modules `group_*` have the other commands."""
+"""`ottla groups`: list, describe and delete groups; the other modules of the folder have the other commands."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any

@@ -12,7 +12,7 @@ from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
 from ottla.command_line.clients import Admin
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
-from ottla.command_line.output import human_bytes, print_json, print_table
+from ottla.command_line.output import counted, human_bytes, print_json, print_table
 from ottla.command_line.session import run, say
 from ottla.commands.topics.selection import (
     MIN_ISR,
@@ -157,7 +157,8 @@ def _print_description(topic: dict[str, Any], count: int, *, first: bool) -> Non
     replicas = max((len(partition["replicas"]) for partition in partitions), default=0)
     size = human_bytes(sum(partition["size_bytes"] or 0 for partition in partitions))
     part = "" if len(partitions) == count else f"{len(partitions)} of "
-    print(f"{topic['topic']}  id {topic['topic_id']}, {part}{count} partitions, replication factor {replicas}, {size}")
+    partitions_text = f"{part}{counted(count, 'partition')}"
+    print(f"{topic['topic']}  id {topic['topic_id']}, {partitions_text}, replication factor {replicas}, {size}")
     for name, value in topic["configs"].items():
         print(f"  {name}={value}")
     columns = ("partition", "leader", "epoch", "replicas", "isr", "offline", "start", "end", "size")

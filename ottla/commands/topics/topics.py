@@ -1,4 +1,4 @@
-"""`ottla topics`: list, create, alter and delete topics; the modules `topic_*` have the other commands."""
+"""`ottla topics`: list, create, alter and delete topics; the other modules of the folder have the other commands."""
 
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from ottla.command_line.options import (
     parse_assignment,
     parse_pairs,
 )
-from ottla.command_line.output import print_json, print_table
+from ottla.command_line.output import counted, print_json, print_table
 from ottla.command_line.session import describe_topics, run
 from ottla.commands.topics import description, offsets, trim
 from ottla.commands.topics.selection import (
@@ -138,7 +138,7 @@ def create(
         wanted = [NewTopic(name, partitions, replication_factor, numbered, configs) for name in names]
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             results = await admin.create_topics(wanted, validate_only=validate_only)
-        made = []
+        made: list[dict[str, Any]] = []
         for name, result in results.items():
             if isinstance(result, KafkaError):
                 if not (if_not_exists and result.code is not None and result.code.name == "TOPIC_ALREADY_EXISTS"):
@@ -157,7 +157,7 @@ def create(
             return
         for entry in made:
             done = "would be created" if validate_only else "created"
-            print(f"{entry['topic']} {done}: {entry['partitions']} partitions")
+            print(f"{entry['topic']} {done}: {counted(entry['partitions'], 'partition')}")
 
     run(main())
 

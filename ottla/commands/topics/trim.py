@@ -42,7 +42,7 @@ class _Trim(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """Where the log shall start: at an offset, or at the first record since a time in ms."""
+    """The new start of the log: an offset, or the first record since a time in ms."""
 
     value: int
     is_time: bool
