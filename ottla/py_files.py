@@ -15,6 +15,7 @@ from typing import Final
 
 import client
 import protocol
+import security
 import spark_connector
 
 SOURCE: Final = "pyspark_ottla"
@@ -31,7 +32,7 @@ def write_archive(path: Path) -> None:
 
 def _files() -> Iterator[tuple[str, Path]]:
     """Yield the path of each file in the archive, and the file."""
-    for package in (client, protocol, spark_connector):
+    for package in (client, protocol, security, spark_connector):
         yield from _files_of(package.__name__, Path(package.__path__[0]))
     source = find_spec(SOURCE)
     assert source is not None

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from broker.network.output import Answer, Output
+from security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from broker.network.acceptor import Acceptor
@@ -64,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self.acceptor = acceptor
         self.host = "?"
         self.port = 0
+        self.principal: Principal = ANONYMOUS
         self.last_active_s = 0.0
         self.closed = False
         self._transport: asyncio.Transport  # set by connection_made, the first call of a protocol

@@ -21,6 +21,7 @@ from broker.network.listener import Listener, check_ports, parse_listeners, pars
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.checks import check_values, size_warnings
 from broker.settings.environment import EnvironmentSettings, environment_settings, jmx_port
+from broker.settings.listener_settings import ListenerSettings, base_name
 from broker.settings.names import LISTENER_PREFIX, is_mistake, refuse_unknown, similar_name
 from broker.settings.properties import read_properties
 from broker.settings.refused import refusal
@@ -60,12 +61,14 @@ class BrokerConfig:
     """The settings of one broker. Raises ConfigError for the first error.
 
     static: the settings of the file and the overrides, as text. defaults: the text of every default that is set.
-    values: every parsed setting. warnings: lines to log once at the start.
+    values: every parsed setting. prefixed: those of one listener, by full name (see `of_listener`). warnings: lines to
+    log once at the start.
     """
 
     static: dict[str, str]
     defaults: dict[str, str]
     values: dict[str, SettingValue]
+    prefixed: dict[str, SettingValue]
     topic_defaults: dict[str, SettingValue]
     warnings: list[str]
     _assigned_id: int | None
@@ -242,6 +245,7 @@ class BrokerConfig:
             if data_dir is not None:
                 self.defaults["log.dir"] = str(data_dir)
         self.values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
+        self.prefixed = {}
         for name, text in self.defaults.items():
             if text != BROKER_SETTINGS[name].default_text:
                 self.values[name] = BROKER_SETTINGS[name].parse(text)
@@ -289,6 +293,10 @@ class BrokerConfig:
         """Return the value of any setting by Kafka's name, without its synonyms in other units and derived defaults."""
         return self.values[name]
 
+    def of_listener(self, name: str) -> ListenerSettings:
+        """Return the settings as the listener of this name sees them."""
+        return ListenerSettings(name, self.values, self.prefixed)
+
     def dynamic_quota(self, name: str) -> int:
         """Return a quota that exists only as a dynamic setting."""
         value = self.values.get(name, DYNAMIC_QUOTAS[name].default)
@@ -330,7 +338,7 @@ class BrokerConfig:
     def _take(self, name: str, text: str) -> None:
         """Parse one setting: refuse it if it is unknown, invalid or unsafe, and warn if it has no effect."""
         if name.startswith(LISTENER_PREFIX):
-            self.warnings.append(f"{name} has no effect in Ottla yet")
+            self._take_prefixed(name, text)
             return
         setting = BROKER_SETTINGS.get(name)
         if setting is None:
@@ -344,6 +352,17 @@ class BrokerConfig:
             shown = HIDDEN if setting.is_sensitive else text
             self.warnings.append(f"{name}={shown} has no effect in Ottla yet")
         self.values[name] = value
+
+    def _take_prefixed(self, name: str, text: str) -> None:
+        """Parse a setting of one listener; warn if the setting is unknown, or has no effect."""
+        setting = BROKER_SETTINGS.get(base_name(name))
+        if setting is not None:
+            try:
+                self.prefixed[name] = setting.parse(text)
+            except ConfigError as error:
+                raise ConfigError(name, error.value, error.rule) from None
+        if setting is None or not setting.acts:
+            self.warnings.append(f"{name} has no effect in Ottla yet")
 
     def _unknown(self, name: str, text: str) -> None:
         """Refuse an unknown name; warn if it is in a file, unless it is a mistake. The value may be a password."""

@@ -15,6 +15,7 @@ from typing import Self
 
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.config import SYNONYMS, BrokerConfig
+from broker.settings.listener_settings import base_name
 from broker.settings.names import LISTENER_PREFIX
 from storage.log.config import TOPIC_SETTINGS
 from storage.setting import PASSWORD, READ_ONLY, Setting
@@ -165,19 +166,6 @@ def same_meaning(name: str) -> tuple[str, ...]:
     if name.startswith(LISTENER_PREFIX):
         return name, base_name(name)
     return next((names for names in SYNONYMS if name in names), (name,))
-
-
-def base_name(name: str) -> str:
-    """Return the setting in `listener.name.<listener>.<setting>` (or `...<listener>.<mechanism>.<setting>`)."""
-    if not name.startswith(LISTENER_PREFIX):
-        return name
-    base = name[len(LISTENER_PREFIX) :].partition(".")[2]
-    while base and base not in BROKER_SETTINGS and "." in base:
-        shorter = base.partition(".")[2]
-        if shorter in BROKER_SETTINGS:
-            return shorter
-        base = shorter
-    return base
 
 
 def setting_of(name: str) -> Setting | None:

@@ -18,7 +18,7 @@ from support.zookeeper import new_chroot, shared_zookeeper
 
 PATH = ROOT / "docs" / "from-the-notes.md"
 PAGE = PATH.read_text()
-PACKAGES = "broker|client|examples|ottla|protocol|registry|replication|storage"
+PACKAGES = "broker|client|examples|ottla|protocol|registry|replication|security|storage"
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| The note")]
 # Fields of znodes and the like, which look like settings.
 NOT_SETTINGS = re.compile(r"\.(py|md|index|log)$|^(Producer|Consumer|ListenerContainer|Log)\.")

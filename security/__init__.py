@@ -1,0 +1,1 @@
+"""Who a peer is: TLS, SASL and the users that they prove; for brokers and clients."""
