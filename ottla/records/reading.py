@@ -80,17 +80,21 @@ def _within(span: Span, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
 async def _new_partitions_read(
     source: Source, reader: Reader, spans: dict[TopicPartition, Span], *, enabled: bool
 ) -> AsyncIterator[None]:
-    """While the body runs, also read topics and partitions that are created, from their beginning."""
+    """While the body runs, also read topics and partitions that are created, from their beginning.
+
+    Raises an error of either one; the other one is cancelled.
+    """
     if not enabled:
         yield
         return
     async with Admin(bootstrap_servers=source.bootstrap_server, client_id=CLIENT_ID) as admin:
-        watcher = asyncio.create_task(_read_new_partitions(source.topics, admin, reader, spans))
         try:
-            yield
-        finally:
-            watcher.cancel()
-            await asyncio.wait([watcher])
+            async with asyncio.TaskGroup() as tasks:
+                watcher = tasks.create_task(_read_new_partitions(source.topics, admin, reader, spans))
+                yield
+                watcher.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
 
 async def _read_new_partitions(

@@ -10,6 +10,7 @@ import pytest
 
 from client.admin.admin import Admin
 from client.producer.producer import Producer
+from ottla.records.topic_selection import TopicSelection
 from support.deadlines import DEADLINE_S
 from support.names import name_for
 from support.polling import until_blocking
@@ -105,6 +106,17 @@ def test_topics_that_are_created_later_are_read(on, topic, tmp_path, words):
         finally:
             process.kill()
     assert process.returncode == 130
+
+
+def test_a_failed_search_for_new_topics_ends_the_command(on, topic, monkeypatch):
+    async def fails(*_):
+        raise OSError("the search failed")
+
+    monkeypatch.setattr(TopicSelection, "find_again", fails)
+    monkeypatch.setattr("ottla.records.reading.NEW_TOPICS_INTERVAL_S", 0)
+    on("produce", topic, stdin=b"one\n")
+    result = on("consume", topic, "--follow", code=1)
+    assert "the search failed" in result.err
 
 
 def test_the_end_of_a_range_may_be_a_transaction_marker(on, topic, broker):
