@@ -1,0 +1,1 @@
+"""SASL mechanisms without sockets: bytes in, bytes out, for brokers and clients."""
