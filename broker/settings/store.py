@@ -1,5 +1,7 @@
 """Dynamic settings of topics and brokers: stored in the registry, cached here, updated by notifications.
 
+Those of users, clients and addresses are in `entities`; the notifications are the same.
+
 As in Kafka, a change is written in two steps: the entity's znode, then a sequential znode under /config/changes, which
 notifies every broker. Each broker deletes notifications older than 15 minutes that it sees. The creation of a topic
 needs no notification: brokers read the topic's settings when they get replicas of it.
@@ -13,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from broker.settings.config import BrokerConfig
 from broker.settings.dynamic import DynamicBrokerConfig
+from broker.settings.entities import KINDS, EntityConfigs
 from client.wire.backoff import Backoff, Retries
 from registry.errors import NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
 from registry.interface import Registry
@@ -39,6 +42,8 @@ class ConfigStore:
         self, broker_id: int, config: BrokerConfig, registry: Registry, now_ms: Callable[[], int], backoff: Backoff
     ) -> None:
         self.dynamic = DynamicBrokerConfig(config)
+        self.entities = EntityConfigs(registry, self._notify)
+        """The configs of users, clients and addresses."""
         self.on_topic_changed: Callable[[str], None] = lambda topic: None
         self.on_broker_changed: Callable[[], None] = lambda: None
         self._broker_id = broker_id
@@ -158,11 +163,13 @@ class ConfigStore:
         """Load all settings; earlier notifications need not be processed then."""
         self._seen = max(await self._registry.children(ConfigChangesZnode.TEMPLATE), default="")
         await self.load_broker()
+        await self.entities.load_all()
         await self.load_topics(await self._registry.children(ConfigEntityTypeZnode.path("topics")))
 
     async def reload(self) -> None:
         """Reload all settings: without a session, this broker may have missed notifications."""
         await self.load_broker()
+        await self.entities.load_all()
         await read_all(self.load_topic, list(self._topics))
 
     async def run(self) -> None:
@@ -204,4 +211,6 @@ class ConfigStore:
                 await self.load_topic(entity)
             elif entity_type == "brokers":
                 await self.load_broker()
+            elif entity_type in KINDS:
+                await self.entities.load(change.entity_path)
             self._seen = name  # only after success, so that a failed notification is retried
