@@ -12,6 +12,7 @@ COPY protocol protocol
 COPY pyspark_ottla pyspark_ottla
 COPY registry registry
 COPY replication replication
+COPY security security
 COPY spark_connector spark_connector
 COPY storage storage
 RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt '.[fast]'

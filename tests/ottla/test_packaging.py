@@ -12,6 +12,7 @@ FOLDERS = (
     "storage",
     "registry",
     "protocol",
+    "security",
     "client",
     "spark_connector",
     "pyspark_ottla",
