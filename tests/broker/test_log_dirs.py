@@ -37,7 +37,7 @@ from support.deadlines import DEADLINE_S
 from support.disks import STORAGE_ERROR, three
 from support.faulty_disk import FaultyFileSystem
 from support.polling import until
-from support.wire import append, batch, create_topic, wire_client
+from support.wire import append, batch, create_topic, until_led, wire_client
 from support.wire import fetch as fetch_request
 
 NOT_LEADER = 6
@@ -327,11 +327,7 @@ async def test_a_real_directory_that_disappears(tmp_path):
         (tmp_path / "aside").rename(b)
         running.start()
         async with wire_client(running.bootstrap) as client:
-
-            async def is_led():  # a broker is ready before it leads
-                return (await fetch(client, "t", lost)).error_code == 0
-
-            await until(is_led, "the partition is led again")
+            await until_led(client.call)
             assert (await values(client, "t", lost))[0] == b"kept"
             assert (await append(client, "t", batch(b"again"), lost)).error_code == 0
         assert running.stop() == 0

@@ -23,17 +23,19 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.record_batch import iter_batches
 from support.broker import BrokerProcess
 from support.transactions import TransactionalProducer
-from support.wire import append, batch, create_topic, fetch, wire_client
+from support.wire import append, batch, create_topic, fetch, until_led, wire_client
 
 WAYS = ["stop", "kill"]
 
 
-def end(process: BrokerProcess, way: str) -> None:
+async def restart(process: BrokerProcess, way: str) -> None:
     if way == "stop":
         assert process.stop() == 0
     else:
         process.kill()
     process.start()
+    async with wire_client(process.bootstrap) as client:
+        await until_led(client.call)
 
 
 @contextlib.asynccontextmanager
@@ -73,7 +75,7 @@ async def test_producer_state_survives(tmp_path, way):
                 assert (await append(client, "t", from_producer(i, b"%d" % i))).base_offset == i
             assert (await append(client, "t", from_producer(0, b"x", producer_id=8, epoch=3))).base_offset == 7
         for _ in range(2):
-            end(process, way)
+            await restart(process, way)
             async with wire_client(process.bootstrap) as client:
                 for i in range(2, 7):
                     again = await append(client, "t", from_producer(i, b"%d" % i))
@@ -101,7 +103,7 @@ async def test_an_open_transaction_stays_open(tmp_path, way):
             await producer.begin()
             await producer.write("t", b"open")
             await append(client, "t", batch(b"later"))
-        end(process, way)
+        await restart(process, way)
         async with wire_client(process.bootstrap) as client:
             one = (await client.call(fetch("t", 0, isolation_level=1), 12)).responses[0].partitions[0]
             assert (one.error_code, one.high_watermark, one.last_stable_offset) == (0, 2, 0)
@@ -135,7 +137,7 @@ async def test_records_offsets_settings_and_ids_survive(tmp_path, way):
             grown = [CreatePartitionsTopic(name="t", count=4, assignments=None)]
             answer = await client.call(CreatePartitionsRequest(topics=grown, timeout_ms=5000))
             assert answer.results[0].error_code == 0
-        end(process, way)
+        await restart(process, way)
         async with wire_client(process.bootstrap) as client:
             (topic,) = (await client.call(MetadataRequest(topics=None))).topics
             assert (topic.name, topic.topic_id, len(topic.partitions)) == ("t", topic_id, 4)
@@ -164,7 +166,7 @@ async def test_leader_epoch_stays_as_in_kafka(tmp_path, way):
         async with wire_client(process.bootstrap) as client:
             await create_topic(client, "t")
             await append(client, "t", batch(b"a", b"b"))
-        end(process, way)
+        await restart(process, way)
         async with wire_client(process.bootstrap) as client:
             (topic,) = (await client.call(MetadataRequest(topics=None))).topics
             assert topic.partitions[0].leader_epoch == 0
@@ -182,13 +184,13 @@ async def test_deleted_topics_stay_deleted_and_ids_are_new(tmp_path, way):
             await append(client, "t", batch(b"old"))
             request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000)
             assert (await client.call(request)).responses[0].error_code == 0
-        end(process, way)
+        await restart(process, way)
         async with wire_client(process.bootstrap) as client:
             assert (await client.call(MetadataRequest(topics=None))).topics == []
             second = await create_topic(client, "t")
             assert second != first
             assert await values(client, "t", 0) == []
-        end(process, way)
+        await restart(process, way)
         async with wire_client(process.bootstrap) as client:
             (topic,) = (await client.call(MetadataRequest(topics=None))).topics
             assert topic.topic_id == second
@@ -204,7 +206,7 @@ async def test_topic_created_just_before_a_kill(tmp_path):
             async with wire_client(process.bootstrap) as client:
                 ids[f"t{i}"] = await create_topic(client, f"t{i}", partitions=3)
                 client.send(MetadataRequest(topics=None), 12)
-            end(process, "kill")
+            await restart(process, "kill")
         async with wire_client(process.bootstrap) as client:
             topics = (await client.call(MetadataRequest(topics=None))).topics
             assert {topic.name: topic.topic_id for topic in topics} == ids

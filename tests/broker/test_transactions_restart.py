@@ -34,7 +34,7 @@ from support.transactions import (
     offsets,
     until_state,
 )
-from support.wire import create_topic, wire_client
+from support.wire import create_topic, until_led, wire_client
 
 SMALL = {"transaction.state.log.num.partitions": "1", "auto.create.topics.enable": "false"}
 
@@ -102,6 +102,7 @@ async def goes_on(data: Path, before: str, *, decided: bool, commit: bool) -> No
     """Start on what a kill left: the transaction ends as it was decided, and the next one works."""
     async with running_broker(data) as broker, wire_client(broker.bootstrap_servers) as client:
         call = client.call
+        await until_led(call)
         if decided:
             complete = "CompleteCommit" if commit else "CompleteAbort"
             assert await until_state(call, "x", complete) == complete

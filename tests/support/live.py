@@ -33,6 +33,7 @@ from storage.compaction.compactor import Compactor, ProcessCompactor
 from storage.file_system import FileSystem
 from storage.log.log import Log
 from support.broker import settings
+from support.wire import until_led
 
 START_MS = 1_700_000_000_000
 TOPIC_RESOURCE = 2
@@ -202,6 +203,8 @@ async def live(
         host, _, port = broker.bootstrap_servers.rpartition(":")
         async with await Connection.open(host, int(port), client_id="test", request_timeout_s=20) as connection:
             await connection.negotiate()
+            if restarts:
+                await until_led(connection.request)
             yield Live(broker, clock, fs, connection)
     if store is not None:
         await store.close()

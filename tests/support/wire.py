@@ -7,7 +7,7 @@ import contextlib
 import json
 import struct
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from protocol.api_keys import request_class, response_class
@@ -16,6 +16,7 @@ from protocol.headers import RequestHeader, ResponseHeader, request_header_versi
 from protocol.message import Message
 from protocol.record_batch_builder import RecordBatchBuilder
 from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.reference import REFERENCE
 
 # Of today: retention takes what is older than a week half a minute after a broker's start.
@@ -181,6 +182,28 @@ async def create_topic(client: WireClient, name: str, partitions: int = 1, **con
     answer = await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
     assert answer.topics[0].error_code == 0, answer
     return answer.topics[0].topic_id
+
+
+async def until_led(ask: Callable[[Message], Awaitable[Any]]) -> None:
+    """Wait until the broker leads all partitions. A lone broker is ready a moment before it leads what it had."""
+    from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+    from protocol.messages.metadata import MetadataRequest
+
+    topics = [
+        ListOffsetsTopic(
+            name=topic.name,
+            partitions=[
+                ListOffsetsPartition(partition_index=one.partition_index, timestamp=-1) for one in topic.partitions
+            ],
+        )
+        for topic in (await ask(MetadataRequest(topics=None))).topics
+    ]
+
+    async def is_led() -> bool:
+        found = await ask(ListOffsetsRequest(replica_id=-1, topics=topics))
+        return not any(one.error_code for topic in found.topics for one in topic.partitions)
+
+    await until(is_led, "the broker leads its partitions")
 
 
 # -- recorded conversations -------------------------------------------------------------------------------------------

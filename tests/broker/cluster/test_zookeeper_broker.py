@@ -20,7 +20,7 @@ from support.broker import BrokerProcess, running_broker, settings
 from support.broker_sessions import expire_session
 from support.deadlines import DEADLINE_S
 from support.polling import until
-from support.wire import append, batch, create_topic, fetch, wire_client
+from support.wire import append, batch, create_topic, fetch, until_led, wire_client
 from support.znodes import live_order, live_tree, recorded_order, recorded_tree
 from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
 
@@ -63,6 +63,7 @@ async def test_records_and_topics_survive(tmp_path, connect, registry):
             async with wire_client(broker.bootstrap_servers) as client:
                 if life == 0:
                     await create_topic(client, "t")
+                await until_led(client.call)
                 await append(client, "t", batch(b"%d" % life))
                 assert await records(client) == life + 1
             stat = await registry.exists("/brokers/ids/7")
@@ -92,6 +93,7 @@ async def test_a_killed_broker_restarts_before_its_session_expires(tmp_path, con
             assert (await registry.exists("/controller")).ephemeral_owner == after.ephemeral_owner
             assert process.log_text().count("of an earlier run of this broker") == life
             async with wire_client(process.bootstrap) as client:
+                await until_led(client.call)
                 await append(client, "t", batch(b"%d" % life))
                 assert await records(client) == life + 1
         assert process.stop() == 0
