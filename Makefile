@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade bench clean setup setup-run setup-demo
+.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade bench clean setup setup-run setup-demo
 
 # An interpreter that is too old is refused before it has made an environment that nothing can be installed in.
 define install
@@ -37,7 +37,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	touch $@ $(VENV)/.run $(VENV)/.demo
 
 help:  ## this list
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s  %s\n", $$1, $$2 }'
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-14s  %s\n", $$1, $$2 }'
 
 setup-run: $(VENV)/.run
 setup-demo: $(VENV)/.demo
@@ -55,6 +55,12 @@ demo: setup-demo  ## three brokers on a ZooKeeper, a minute of clicks, and a Spa
 # share a process, and the order, are in tests/conftest.py.
 test: setup  ## the whole suite with reduced counts
 	$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
+
+# Event loops, threads and output of all processes are late at random (tests/support/perturbed): tests that assert what
+# another task sets a moment later fail. Another SEED makes other delays.
+test-perturbed: setup  ## the whole suite with event loops that are late at random (SEED=1)
+	OTTLA_PERTURB=$(or $(SEED),1) PYTHONPATH=$(CURDIR)/tests/support/perturbed \
+		$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup  ## the counted tests with their full counts
