@@ -36,6 +36,8 @@ from broker.network.acceptor import Acceptor
 from broker.network.listener import Listener
 from broker.network.listeners import Listeners
 from broker.producer_ids import ProducerIds
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.rates import Window
 from broker.registry_offsets import RegistryOffsets
 from broker.replicas import ReplicaParts
 from broker.requests.api_table import API_TABLE
@@ -306,12 +308,18 @@ class Broker:
                 config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random, replicas.idle
             ),
             metrics=self.metrics,
+            quotas=ClientQuotas(
+                Window(config.quota_window_num, config.quota_window_size_seconds),
+                Window(config.controller_quota_window_num, config.controller_quota_window_size_seconds),
+                asyncio.get_running_loop().time,
+            ),
             now_ms=self._now_ms,
             cleaner=cleaner,
             controller=controller,
             is_controller=lambda: controller.is_active,
             served_apis=[(api.key, api.min_version, api.max_version) for api in API_TABLE],
         )
+        configs.entities.subscribe(services.quotas.config_changed)
         configs.on_topic_changed = partial(self._topic_changed, services)
         configs.on_broker_changed = partial(self._settings_changed, services)
         return services
@@ -348,7 +356,7 @@ class Broker:
     async def _bind(self, services: Services) -> None:
         between_brokers = self.config.inter_broker_listener_name
         handlers = [(api, guarded(api.handler(services), between_brokers)) for api in API_TABLE]
-        await self._listeners.bind(Dispatcher(handlers, self.metrics, self._request_tasks.start))
+        await self._listeners.bind(Dispatcher(handlers, self.metrics, self._request_tasks.start, services.quotas))
         if self.config.ottla_console_listener is not None:
             self.console = ConsoleServer(services, self, self.config.ottla_console_listener)
             await self.console.bind()

@@ -48,9 +48,9 @@ class CachedPartition:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def must_tell(self, fetched: FetchedPartition) -> bool:
-        """Return whether the answer has anything that the client does not know, and note the values as sent."""
-        tell = (
+    def is_news(self, fetched: FetchedPartition) -> bool:
+        """Return whether the answer has anything that the client does not know."""
+        return (
             fetched.size_bytes > 0
             or fetched.error is not None
             or fetched.diverging is not None
@@ -58,6 +58,10 @@ class CachedPartition:
             or fetched.high_watermark != self.high_watermark
             or fetched.log_start_offset != self.log_start_offset
         )
+
+    def must_tell(self, fetched: FetchedPartition) -> bool:
+        """Return whether the answer has anything that the client does not know, and note the values as sent."""
+        tell = self.is_news(fetched)
         if fetched.error is None:
             self.high_watermark = fetched.high_watermark
             self.log_start_offset = fetched.log_start_offset

@@ -13,6 +13,7 @@ from broker.errors import NotControllerError
 from broker.fetch_sessions import FetchSessions
 from broker.metrics import BrokerMetrics
 from broker.producer_ids import ProducerIds
+from broker.quotas.client_quotas import ClientQuotas
 from broker.registry_offsets import RegistryOffsets
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
@@ -42,6 +43,7 @@ class Services:
     registry_offsets: RegistryOffsets
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics
+    quotas: ClientQuotas
     now_ms: Callable[[], int]
     cleaner: LogCleaner
     controller: Controller

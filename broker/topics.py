@@ -14,6 +14,7 @@ from typing import NamedTuple
 from broker.cluster.metadata_cache import MetadataCache
 from broker.controller.assignment import assign_replicas
 from broker.errors import RequestError
+from broker.quotas.mutations import TakePartitions, take_freely
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
 from broker.topic_names import colliding_topic, topic_name_problem
@@ -74,8 +75,12 @@ class Topics:
         assignment: Assignment | None = None,
         overrides: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
+        take: TakePartitions = take_freely,
     ) -> CreatedTopic:
-        """Create a topic; the controller elects its leaders later. Raises RequestError."""
+        """Create a topic; the controller elects its leaders later. Raises RequestError.
+
+        take: called with the number of partitions right before the change, for the quota of the client.
+        """
         if name == CLUSTER_METADATA_TOPIC:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         await self._check_new_name(name)
@@ -95,6 +100,7 @@ class Topics:
         created = CreatedTopic(name, topic_id or ZERO_UUID, len(chosen), len(chosen[0]))
         if validate_only:
             return created
+        take(len(chosen))
         await self._configs.create_topic(name, settings)
         znode = TopicZnode(partitions=chosen, topic_id=topic_id)
         try:
@@ -140,8 +146,9 @@ class Topics:
         *,
         assignment: Sequence[list[int]] | None = None,
         validate_only: bool = False,
+        take: TakePartitions = take_freely,
     ) -> None:
-        """Increase the number of partitions of a topic to `count`. Raises RequestError."""
+        """Increase the number of partitions of a topic to `count`. Raises RequestError. take: see `create`."""
         path = TopicZnode.path(name)
         if topic_name_problem(name) is not None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -168,16 +175,19 @@ class Topics:
         added = self._added_assignment(znode, count, None if assignment is None else list(assignment))
         if validate_only:
             return
+        take(count - current)
         grown = znode.replace(partitions={**znode.partitions, **added})
         try:
             await self._registry.set(path, grown.encode(), stat.version)
         except (BadVersionError, NoNodeError):  # the znode was changed meanwhile: retry
             await self.add_partitions(name, count, assignment=assignment)
 
-    async def delete(self, name: str) -> None:
-        """Ask the controller to delete a topic. Raises RequestError."""
+    async def delete(self, name: str, *, take: TakePartitions = take_freely) -> None:
+        """Ask the controller to delete a topic. Raises RequestError. take: see `create`."""
         if topic_name_problem(name) is not None or await self._registry.exists(TopicZnode.path(name)) is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        topic = self._metadata.snapshot.topics.get(name)
+        take(0 if topic is None else len(topic.partitions))
         with suppress(NodeExistsError):  # its deletion is already requested
             await self._registry.create(DeleteTopicZnode.path(name))
 

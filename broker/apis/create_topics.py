@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 from broker.errors import RequestError, unexpected_code
+from broker.quotas.mutations import MutationQuota
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
@@ -19,6 +20,8 @@ from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+
+FIRST_VERSION_WITH_QUOTA_ERROR = 6
 
 
 class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
@@ -34,20 +37,24 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
         """See the module docstring."""
         if not self._services.is_controller():
             return self.failed(request, ErrorCode.NOT_CONTROLLER)
+        quota = MutationQuota.of(self._services.quotas, context, strict_from=FIRST_VERSION_WITH_QUOTA_ERROR)
         times = Counter(topic.name for topic in request.topics)
         results: list[CreatableTopicResult] = []
         for topic in request.topics:
             try:
                 if times[topic.name] > 1:
                     raise RequestError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
-                results.append(await self._create(topic, validate_only=request.validate_only))
+                results.append(await self._create(topic, quota, validate_only=request.validate_only))
             except Exception as error:
                 results.append(_refused(topic.name, error))
         if not request.validate_only:
             await self._wait(request, results)
+        context.throttle_ms = quota.throttle_ms
         return CreateTopicsResponse(topics=results)
 
-    async def _create(self, topic: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+    async def _create(
+        self, topic: CreatableTopic, quota: MutationQuota, *, validate_only: bool
+    ) -> CreatableTopicResult:
         assignments = [one.partition_index for one in topic.assignments]
         if len(set(assignments)) != len(assignments):
             raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned twice.")
@@ -62,6 +69,7 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
             assignment={one.partition_index: list(one.broker_ids) for one in topic.assignments},
             overrides=overrides,
             validate_only=validate_only,
+            take=quota.take,
         )
         settings = {name: value for name, value in overrides.items() if value is not None}
         return CreatableTopicResult(
@@ -98,7 +106,7 @@ def _refused(name: str, error: Exception) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=name,
         error_code=unexpected_code(error, "CreateTopics"),
-        error_message=str(error),
+        error_message=str(error) or None,
         num_partitions=DEFAULT,
         replication_factor=DEFAULT,
         configs=[],

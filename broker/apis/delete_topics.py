@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from broker.errors import RequestError, unexpected_code
+from broker.quotas.mutations import MutationQuota
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
@@ -18,6 +19,7 @@ from protocol.messages.delete_topics import (
 from protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_WITH_DISABLED_CODE = 3
+FIRST_VERSION_WITH_QUOTA_ERROR = 5
 FIRST_VERSION_WITH_IDS = 6
 
 
@@ -40,13 +42,14 @@ class DeleteTopicsHandler(Handler[DeleteTopicsRequest, DeleteTopicsResponse]):
             return self.failed(request, ErrorCode.INVALID_REQUEST if is_old else ErrorCode.TOPIC_DELETION_DISABLED)
         if any(topic.name is not None and topic.topic_id != ZERO_UUID for topic in topics):
             return self.failed(request, ErrorCode.INVALID_REQUEST)
+        quota = MutationQuota.of(self._services.quotas, context, strict_from=FIRST_VERSION_WITH_QUOTA_ERROR)
         results = []
         for topic in topics:
             name = topic.name
             code = ErrorCode.NONE
             try:
                 name = self._name_of(topic)
-                await self._services.topics.delete(name)
+                await self._services.topics.delete(name, take=quota.take)
             except Exception as error:
                 code = unexpected_code(error, "DeleteTopics")
             results.append(_result(topic, name, code))
@@ -58,6 +61,7 @@ class DeleteTopicsHandler(Handler[DeleteTopicsRequest, DeleteTopicsResponse]):
                 left_s = deadline_s - loop.time()
                 if left_s <= 0 or not await self._services.topics.wait_until_deleted(result.name, left_s):
                     result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        context.throttle_ms = quota.throttle_ms
         return DeleteTopicsResponse(responses=results)
 
     def _name_of(self, topic: DeleteTopicState) -> str:

@@ -103,7 +103,11 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         else:
             wanted = [one for _, one in self._wanted(request, version)]
         is_follower = replica_id != CONSUMER
-        max_bytes = request.max_bytes if is_follower else min(request.max_bytes, self._max_bytes)
+        max_bytes = request.max_bytes
+        if not is_follower:
+            max_bytes = min(max_bytes, self._max_bytes)
+            if self._services.quotas.is_active:
+                max_bytes = self._services.quotas.largest_fetch(context.principal.name, context.client_id, max_bytes)
         reads_followers = not is_follower and version >= FIRST_VERSION_WITH_RACK
         params = FetchParams(
             replica_id=replica_id,
@@ -119,11 +123,13 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         )
         answer = _Answer(self._services, context, session, params, wanted, is_incremental=is_incremental)
         fetched = self._services.replicas.fetch(params, wanted, session)
+        context.is_settled = is_follower  # replication is not throttled by the quotas of clients
         if version < FIRST_VERSION_WITH_MAGIC_2:
             return CancelOnDisconnect(asyncio.ensure_future(answer.build_converted(fetched)))
         if isinstance(fetched, list):
             return answer.build(fetched)
-        return then(fetched, answer.build)
+        context.pause()
+        return then(fetched, answer.build_after_wait)
 
     def _session(self, request: FetchRequest, version: int, *, is_follower: bool) -> tuple[FetchSession | None, bool]:
         """Return the request's session, if any, and whether the fetch is incremental. Raises FetchSessionError."""
@@ -269,6 +275,7 @@ class _Answer:
     ) -> FetchResponse:
         """Return the response for a client before v4, which gets no record batches of magic 2."""
         fetched = await fetching if isinstance(fetching, asyncio.Future) else fetching
+        self._context.resume()
         for one in fetched:
             if one.info is not None:
                 try:
@@ -277,8 +284,52 @@ class _Answer:
                     one.error = error
         return self.build(fetched)
 
+    def build_after_wait(self, fetched: Sequence[FetchedPartition]) -> FetchResponse:
+        """Return the response to a request that has waited for data."""
+        self._context.resume()
+        response = self.build(fetched)
+        self._context.pause()
+        return response
+
     def build(self, fetched: Sequence[FetchedPartition]) -> FetchResponse:
-        """Return the response; for an incremental fetch only with partitions that have changed."""
+        """Return the response: for an incremental fetch only with partitions that have changed, or an empty one if it
+        would exceed a quota of the client.
+        """
+        if self._services.quotas.is_active and not self._is_follower and not self._may_be_sent(fetched):
+            return self._empty()
+        return self._full(fetched)
+
+    def _may_be_sent(self, fetched: Sequence[FetchedPartition]) -> bool:
+        """Count the response for the quotas of the client; return False if it exceeds one."""
+        session, context = self._session, self._context
+        partitions = [one for one in fetched if not self._is_incremental or self._is_told(session, one)]
+        topics: list[FetchableTopicResponse] = []
+        for one in partitions:
+            _add(topics, one.request, self._partition_data(one, {}))
+        pieces = FetchResponse(responses=topics).encode(context.api_version)
+        context.throttle_ms, may_be_sent = self._services.quotas.settle_fetch(
+            context.principal.name, context.client_id, 4 + sum(map(len, pieces)), context.worked_s
+        )
+        context.is_settled = True
+        return may_be_sent
+
+    @staticmethod
+    def _is_told(session: FetchSession | None, one: FetchedPartition) -> bool:
+        """Whether the response of an incremental fetch has this partition. Unlike `_is_news`, changes nothing."""
+        cached = None if session is None else session.awake.get(session.key_of(one.request))
+        return cached is None or cached.request is not one.request or cached.is_news(one)
+
+    def _empty(self) -> FetchResponse:
+        """Return the response without data: the session does not change, and no new one begins."""
+        session_id = NO_SESSION
+        if self._session is not None:
+            if self._is_incremental:
+                session_id = self._session.id
+            else:
+                self._services.fetch_sessions.remove(self._session.id)
+        return FetchResponse(session_id=session_id, responses=[])
+
+    def _full(self, fetched: Sequence[FetchedPartition]) -> FetchResponse:
         version = self._context.api_version
         session = self._session
         topics: list[FetchableTopicResponse] = []
@@ -288,10 +339,9 @@ class _Answer:
                 continue
             request = one.request
             data = self._partition_data(one, endpoints)
-            if topics and (topics[-1].topic, topics[-1].topic_id) == (request.topic, request.topic_id):
-                topics[-1].partitions.append(data)
-            else:
-                topics.append(FetchableTopicResponse(topic=request.topic, topic_id=request.topic_id, partitions=[data]))
+            if data.records:
+                self._sent(request, len(data.records))
+            _add(topics, request, data)
         response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
         if version >= FIRST_VERSION_WITH_LEADER:
             response.node_endpoints = list(endpoints.values())
@@ -335,9 +385,6 @@ class _Answer:
                     high_watermark=-1,
                     records=b"",
                 )
-        size = len(records)
-        if size:
-            self._sent(request, size)
         aborted = info.aborted_transactions
         data = PartitionData(
             partition_index=request.partition,
@@ -418,6 +465,14 @@ class _Answer:
         magic = 1 if self._context.api_version >= FIRST_VERSION_WITH_MAGIC_1 else 0
         limit = max(MAX_CONVERTED_BYTES // max(self._count, 1), LOG_OVERHEAD)
         return await self._services.logs.reads.run(lambda: _converted(records, limit, magic, request.offset))
+
+
+def _add(topics: list[FetchableTopicResponse], request: FetchPartition, data: PartitionData) -> None:
+    """Add a partition to the topics of a response; those of one topic are together if they follow each other."""
+    if topics and (topics[-1].topic, topics[-1].topic_id) == (request.topic, request.topic_id):
+        topics[-1].partitions.append(data)
+    else:
+        topics.append(FetchableTopicResponse(topic=request.topic, topic_id=request.topic_id, partitions=[data]))
 
 
 def _converted(records: FileRecords, limit: int, magic: int, first_offset: int) -> Buffer:

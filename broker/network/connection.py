@@ -10,6 +10,8 @@ Rules that are easy to break:
   that announce 100 MB and stall cost only what they have sent.
 - While a request is in progress, its frame is a view of the buffer, so the buffer is neither moved nor replaced. Bytes
   that arrive meanwhile fill the free tail; when the tail is full, reading pauses.
+- A muted connection (its client has exceeded a quota) handles no frame until its time is over; those that have arrived
+  wait in the buffer, and reading pauses when that is full. Answers are sent.
 - A client that has shut down its writing side still gets the answers to its earlier requests, as from Kafka, which
   notices the end of the stream only when it has answered everything before it. But a request that waits for longer than
   CLOSE_LINGER_S is abandoned, since a client that has disappeared looks the same.
@@ -78,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held = False  # not read until admitted: a limit on connections or memory is reached
         self._reading_paused = False
         self._linger: asyncio.TimerHandle | None = None
+        self._muted: asyncio.TimerHandle | None = None  # set while no frame is handled because of a quota
         self._eof = False  # the client sends no more: close when all its requests are answered
         self._reserved = False  # memory of queued.max.request.bytes for the frame that is incomplete or in progress
         self._pending: PendingAnswer | None = None
@@ -99,6 +102,8 @@ class Connection(asyncio.BufferedProtocol):
         self._output.lost()
         if self._linger is not None:
             self._linger.cancel()
+        if self._muted is not None:
+            self._muted.cancel()
         self._release_memory()
         self.acceptor.budget.receive_bytes -= len(self._buffer)
         if self._pending is not None:
@@ -145,6 +150,19 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._resume_reading()
 
+    def mute(self, seconds: float) -> None:
+        """Send the answers that are passed on, but handle no frame for this time (KIP-219)."""
+        if self.closed:
+            return
+        if self._muted is not None:
+            self._muted.cancel()
+        self._muted = self.acceptor.call_later(seconds, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        if not self.closed and not self._held:  # a held connection goes on when it is admitted
+            self._handle_frames()
+
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Set SO_SNDBUF and SO_RCVBUF; -1 leaves the system's size."""
         raw = self._transport.get_extra_info("socket")
@@ -157,8 +175,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """True while a request is in progress: then never idle. A client that does not read its answers is idle."""
-        return self._pending is not None
+        """True while a request is in progress or the connection is muted: then never idle.
+
+        A client that does not read its answers is idle.
+        """
+        return self._pending is not None or self._muted is not None
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
@@ -178,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
         self._eof = True
         if self._pending is not None:
             self._linger = self.acceptor.call_later(CLOSE_LINGER_S, self._give_up_waiting)
-        return self._is_occupied or self._held
+        return self._is_occupied_after_eof or self._held
 
     def _give_up_waiting(self) -> None:
         """Abort a wait: the client has probably disappeared, and a long poll of hours must not outlive it."""
@@ -188,13 +209,29 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _is_occupied(self) -> bool:
         """True while the next frame has to wait."""
+        return self._muted is not None or self._is_answering
+
+    @property
+    def _is_occupied_after_eof(self) -> bool:
+        """True while the client, which sends no more, is to get answers: the time of muting only matters to frames."""
+        return self._is_answering or (self._muted is not None and self._start < self._end)
+
+    @property
+    def _is_answering(self) -> bool:
+        """True while an answer is not sent yet."""
         return self._pending is not None or bool(self._output.queue) or self._output.is_paused
 
     def _handle_frames(self) -> None:
         """Handle complete frames until one has to wait, then make room for the next bytes."""
         self.last_active_s = self.acceptor.now_s()
         output = self._output
-        while self._pending is None and not output.queue and not output.is_paused and not self.closed:
+        while (
+            self._pending is None
+            and self._muted is None
+            and not output.queue
+            and not output.is_paused
+            and not self.closed
+        ):
             start = self._start
             if self._end - start < _LENGTH_BYTES:
                 break
@@ -216,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
             output.flush()
         if self.closed:
             return
-        if self._eof and not self._is_occupied:
+        if self._eof and not self._is_occupied_after_eof:
             self._close_when_sent()
             return
         self._make_room()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,14 +13,53 @@ if TYPE_CHECKING:
 class RequestContext:
     """Client, connection and version of one request. Handlers add what the answer's header and metrics need."""
 
-    __slots__ = ("api_version", "client_id", "connection", "correlation_id", "throttle_ms")
+    __slots__ = (
+        "_resumed_s",
+        "api_version",
+        "busy_s",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "is_settled",
+        "request_bytes",
+        "throttle_ms",
+    )
 
-    def __init__(self, connection: Connection, api_version: int, correlation_id: int, client_id: str | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        request_bytes: int = 0,
+        started_s: float = 0.0,
+    ) -> None:
+        """request_bytes: the size of the frame. started_s: when work on the request began, of `perf_counter`."""
         self.connection = connection
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        self.request_bytes = request_bytes
         self.throttle_ms = 0
+        """How long the handler wants the connection to be throttled."""
+        self.is_settled = False
+        """Whether the handler has counted the request for the quotas of its client."""
+        self.busy_s = 0.0
+        """Time that the event loop has worked on this request before the last `pause`."""
+        self._resumed_s = started_s
+
+    def pause(self) -> None:
+        """Stop counting time: the request waits."""
+        self.busy_s += perf_counter() - self._resumed_s
+
+    def resume(self) -> None:
+        """Count time again."""
+        self._resumed_s = perf_counter()
+
+    @property
+    def worked_s(self) -> float:
+        """Time that the event loop has worked on this request until now. Not to be read while the request waits."""
+        return self.busy_s + perf_counter() - self._resumed_s
 
     @property
     def listener_name(self) -> str:

@@ -18,10 +18,12 @@ from broker.errors import code_of
 from broker.metrics import ApiMetrics, BrokerMetrics
 from broker.network.connection import CloseConnectionError, Connection
 from broker.network.output import Answer
+from broker.quotas.client_quotas import NO_QUOTAS, NOT_THROTTLED, ClientQuotas
 from broker.requests.api_table import Api
 from broker.requests.context import RequestContext
 from broker.requests.handler import CancelOnDisconnect, Handler, Later
-from protocol.api_keys import ApiKey
+from broker.requests.metered import Metered
+from protocol.api_keys import ApiKey, response_class
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.headers import decode_request_header, request_header_version, response_header_version
@@ -45,10 +47,13 @@ class _Route:
         "flexible_from",
         "handle",
         "handler",
+        "is_produce",
+        "is_throttled",
         "max_version",
         "metrics",
         "min_version",
         "tagged_from",
+        "tells_throttle_time",
     )
 
     def __init__(self, api: Api, handler: Handler[Any, Any], metrics: ApiMetrics) -> None:
@@ -64,6 +69,10 @@ class _Route:
         # First version whose header has a client id: all but ControlledShutdown's version 0.
         self.client_id_from = min(v for v in versions if request_header_version(api.key, v) > 0)
         # First version whose response header has tagged fields; ApiVersions never has them (KIP-511).
+        self.is_produce = api.key is ApiKey.PRODUCE
+        self.is_throttled = api.key not in NOT_THROTTLED
+        fields = response_class(api.key).FIELDS
+        self.tells_throttle_time = any(field.name == "throttle_time_ms" for field in fields)
         self.tagged_from = min((v for v in versions if response_header_version(api.key, v) == 1), default=1 << 15)
 
 
@@ -95,9 +104,12 @@ class _Pending:
         self._context = context
         self._started_s = started_s
         self._is_cancelled_on_disconnect = isinstance(later, CancelOnDisconnect)
-        self._future: asyncio.Future[Message | None] = (
-            later.future if isinstance(later, CancelOnDisconnect) else dispatcher.start_task(later)
-        )
+        context.pause()
+        self._future: asyncio.Future[Message | None]
+        if isinstance(later, CancelOnDisconnect):
+            self._future = later.future
+        else:
+            self._future = dispatcher.start_task(Metered(later, context) if dispatcher.has_quotas else later)
 
     def on_ready(self, callback: Callable[[], None]) -> None:
         """See `PendingAnswer`."""
@@ -105,6 +117,7 @@ class _Pending:
 
     def result(self) -> Answer | None:
         """See `PendingAnswer`."""
+        self._context.resume()
         try:
             response = self._future.result()
         except asyncio.CancelledError:
@@ -114,7 +127,7 @@ class _Pending:
         except Exception as error:
             response = self._dispatcher.unexpected(self._route, self._request, error)
         if response is None:
-            self._route.metrics.answered(perf_counter() - self._started_s, 0)
+            self._dispatcher.answered_nothing(self._route, self._context, self._started_s)
             return None
         return self._dispatcher.encode(self._route, response, self._context, self._started_s)
 
@@ -132,8 +145,10 @@ class Dispatcher:
         handlers: Iterable[tuple[Api, Handler[Any, Any]]],
         metrics: BrokerMetrics,
         start_task: Callable[[Coroutine[Any, Any, Message | None]], asyncio.Future[Message | None]],
+        quotas: ClientQuotas = NO_QUOTAS,
     ) -> None:
         self.start_task = start_task
+        self._quotas = quotas
         self._metrics = metrics
         self._routes = {int(api.key): _Route(api, handler, metrics.api(api.name)) for api, handler in handlers}
 
@@ -165,7 +180,7 @@ class Dispatcher:
             request, _ = route.decode(frame, version, offset)
         except (ProtocolError, UnicodeDecodeError, IndexError) as error:
             raise self._rejected(f"{route.api.name} v{version} cannot be decoded: {error}") from None
-        context = RequestContext(connection, version, correlation_id, client_id)
+        context = RequestContext(connection, version, correlation_id, client_id, len(frame), started_s)
         route.metrics.request_bytes += len(frame)
         try:
             response = route.handle(request, context)
@@ -174,7 +189,7 @@ class Dispatcher:
         except Exception as error:
             response = self.unexpected(route, request, error)
         if response is None:
-            route.metrics.answered(perf_counter() - started_s, 0)
+            self.answered_nothing(route, context, started_s)
             return None
         if isinstance(response, Message):
             return self.encode(route, response, context, started_s)
@@ -183,6 +198,8 @@ class Dispatcher:
     def encode(self, route: _Route, response: Message, context: RequestContext, started_s: float) -> Answer:
         """Return the frame of an answer, in pieces; record ranges are not read."""
         version = context.api_version
+        if self._quotas.is_active:
+            self._throttle(route, response, context)
         try:
             pieces = response.encode(version)
         except ProtocolError as error:
@@ -201,6 +218,29 @@ class Dispatcher:
             return [head + body]  # without records: one piece is cheaper for the connection
         return [head, *pieces]
 
+    @property
+    def has_quotas(self) -> bool:
+        """Whether any client has a quota."""
+        return self._quotas.is_active
+
+    def answered_nothing(self, route: _Route, context: RequestContext, started_s: float) -> None:
+        """Count a request that gets no answer (Produce with acks=0)."""
+        if self._quotas.is_active:
+            self._throttle(route, None, context)
+        route.metrics.answered(perf_counter() - started_s, 0)
+
+    def _throttle(self, route: _Route, response: Message | None, context: RequestContext) -> None:
+        """Count a request for the quotas of its client. If it exceeds one, tell the client and mute its connection."""
+        throttle_ms = context.throttle_ms
+        if route.is_throttled and not context.is_settled:
+            produced = context.request_bytes if route.is_produce else 0
+            settled_ms = self._quotas.settle(context.principal.name, context.client_id, produced, context.worked_s)
+            throttle_ms = max(throttle_ms, settled_ms)
+        if throttle_ms:
+            context.connection.mute(throttle_ms / 1000)
+            if response is not None and route.tells_throttle_time:
+                response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]  # see tells_throttle_time
+
     def unexpected(self, route: _Route, request: Message, error: Exception) -> Message:
         """Return the answer for an exception that a handler has not handled."""
         route.metrics.errors += 1
@@ -215,7 +255,7 @@ class Dispatcher:
     ) -> Answer | _Pending | None:
         route = self._routes.get(api_key)
         if api_key == ApiKey.API_VERSIONS and route is not None:
-            context = RequestContext(connection, 0, correlation_id, None)
+            context = RequestContext(connection, 0, correlation_id, None, len(frame), perf_counter())
             response = route.handler.failed(route.api.request(), ErrorCode.UNSUPPORTED_VERSION)
             return self.encode(route, response, context, perf_counter())
         if route is None:

@@ -94,6 +94,8 @@ class BrokerConfig:
     security_inter_broker_protocol: str
     listener_security_protocol_map: dict[str, str]
     connections_max_idle_ms: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     fetch_max_bytes: int
     max_connection_creation_rate: int
     max_connections: int
@@ -101,6 +103,8 @@ class BrokerConfig:
     max_connections_per_ip_overrides: dict[str, int]
     max_incremental_fetch_session_cache_slots: int
     queued_max_request_bytes: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     request_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int

@@ -607,3 +607,89 @@ def test_any_split_of_the_bytes_gives_the_same_requests_and_answers(frames, spli
 def _answer(body):
     times = 10 if KINDS[body[0]] in ("large", "lazy", "cold") else 1
     return bytes(body) * times
+
+
+# -- muted by a quota --------------------------------------------------------------------------------------------------
+
+
+def muting(one, seconds=3.0):
+    """A handler that mutes the connection with the frame `mute`."""
+
+    def handle(body):
+        if body == b"mute":
+            one[0].connection.mute(seconds)
+        return echo(body)
+
+    return handle
+
+
+def muted_line():
+    lines = []
+    lines.append(line(muting(lines)))
+    return lines[0]
+
+
+def fire_timers(one):
+    timers, one.acceptor.timers = one.acceptor.timers, []
+    for _, work in timers:
+        work()
+
+
+def test_a_muted_connection_sends_the_answer_and_then_handles_nothing():
+    one = muted_line()
+    one.feed(framed(b"mute") + framed(b"second"))
+    one.feed(framed(b"third"))
+    assert one.answers == [b"mute"]
+    assert [delay_s for delay_s, _ in one.acceptor.timers] == [3.0]
+    assert one.connection.is_busy
+    fire_timers(one)
+    assert one.answers == [b"mute", b"second", b"third"]
+    assert not one.connection.is_busy
+
+
+def test_what_a_muted_connection_receives_is_bounded():
+    one = muted_line()
+    one.feed(framed(b"mute") + framed(bytes(100_000)))
+    assert not one.transport.reading
+    assert len(one.connection._buffer) == MIN_CAPACITY_BYTES
+    fire_timers(one)
+    one.feed()  # what has waited in the socket
+    assert one.answers == [b"mute", bytes(100_000)]
+
+
+def test_the_answer_that_mutes_may_be_large_and_late():
+    pending, lines = Pending(), []
+    lines.append(line(lambda body: pending if body == b"late" else echo(body)))
+    one = lines[0]
+    one.feed(framed(b"late") + framed(b"next"))
+    one.transport.take(10)  # the client reads slowly
+    one.connection.mute(1.0)
+    pending.answer(echo(bytes(JOIN_BYTES * 2)))
+    one.transport.take()
+    assert one.answers == [bytes(JOIN_BYTES * 2)]
+    fire_timers(one)
+    assert one.answers[1:] == [b"next"]
+
+
+def test_a_client_that_closes_while_muted_is_gone_at_once_or_after_its_last_request():
+    one = muted_line()
+    one.feed(framed(b"mute"))
+    assert one.connection.eof_received() is False  # the transport closes
+    one.connection.connection_lost(None)
+    fire_timers(one)
+    one = muted_line()
+    one.feed(framed(b"mute") + framed(b"waits"))
+    assert one.connection.eof_received() is True
+    fire_timers(one)
+    assert one.answers == [b"mute", b"waits"]
+    assert one.transport.closing
+
+
+def test_a_connection_that_is_lost_while_muted_leaves_no_timer(caplog):
+    one = muted_line()
+    cancelled = []
+    one.acceptor.cancel = lambda: cancelled.append(True)
+    one.feed(framed(b"mute") + framed(b"waits"))
+    one.connection.connection_lost(ConnectionResetError())
+    assert cancelled == [True]
+    assert one.answers == [b"mute"]

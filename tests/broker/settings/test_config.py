@@ -211,6 +211,7 @@ def test_a_topics_setting_is_refused_with_the_brokers_name():
     ("name", "value"),
     [
         ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
+        ("client.quota.callback.class", "org.example.Callback"),
         ("zookeeper.set.acl", "true"),
         ("zookeeper.ssl.client.enable", "true"),
         ("zookeeper.ssl.keystore.location", "/k"),

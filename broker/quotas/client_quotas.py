@@ -1,0 +1,271 @@
+"""What users and clients may use: bytes produced and fetched, time of the broker, changes of topics.
+
+For each quota, the entity of a client is the first one in the order of `entities.paths_for` that has a value. All
+clients with the same entity share the quota; with a default, each user or client has one of its own. A request that
+exceeds a quota is answered at once; then nothing is read from its connection for the time of throttling (KIP-219).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from broker.quotas.entities import paths_for
+from broker.quotas.rates import SampledRate, TokenBucket, Window, to_ms
+from broker.settings.entities import CLIENTS, IPS, USERS
+from protocol.api_keys import ApiKey
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CLIENT_QUOTAS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
+
+NOT_THROTTLED: Final = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
+"""Requests between brokers. Fetch requests of followers are not throttled either."""
+
+MAX_CACHED: Final = 10_000
+"""Clients whose limits are kept. A client may choose any client id, so there must be a limit."""
+PRUNE_AT: Final = 1000
+"""The number of shares at which those that are not used any more are removed."""
+
+
+ShareKey = tuple[str, str, str]
+"""The name of a quota; a user and a client id, of which one may be empty."""
+Measure = TypeVar("Measure", SampledRate, TokenBucket)
+
+
+class Share(Generic[Measure]):
+    """What the clients of one entity have used of one quota."""
+
+    __slots__ = ("client_id", "large_fetch_s", "measure", "quota_name", "throttled", "throttled_ms", "user")
+
+    def __init__(self, quota_name: str, user: str, client_id: str, measure: Measure) -> None:
+        self.quota_name = quota_name
+        self.user = user
+        """Empty for a quota of a client id of all users."""
+        self.client_id = client_id
+        """Empty for a quota of a user with all client ids."""
+        self.measure: Measure = measure
+        self.throttled = 0
+        """Number of requests that were throttled."""
+        self.throttled_ms = 0
+        self.large_fetch_s: float | None = None
+        """When an answer that is too large for the quota may be sent."""
+
+    def throttle(self, throttle_s: float) -> int:
+        """Count a request that is throttled, if it is; return the milliseconds."""
+        throttle_ms = to_ms(throttle_s)
+        if throttle_ms:
+            self.throttled += 1
+            self.throttled_ms += throttle_ms
+        return throttle_ms
+
+
+class Limits(NamedTuple):
+    """The shares that one client has; None where it has no limit."""
+
+    produce: Share[SampledRate] | None
+    fetch: Share[SampledRate] | None
+    request: Share[SampledRate] | None
+    mutations: Share[TokenBucket] | None
+
+
+class ClientQuotas:
+    """The quotas of all clients of one broker. Subscribed to `EntityConfigs`."""
+
+    def __init__(self, window: Window, controller_window: Window, now_s: Callable[[], float]) -> None:
+        """controller_window: for changes of topics."""
+        self.is_active = False
+        """Whether any user or client has a quota: without, quotas cost nothing."""
+        self.now_s = now_s
+        self._window = window
+        self._controller_window = controller_window
+        self._quotas: dict[str, dict[str, float]] = {}  # by path
+        self._limits: dict[tuple[str, str | None], Limits] = {}
+        self._rates: dict[ShareKey, Share[SampledRate]] = {}
+        self._buckets: dict[ShareKey, Share[TokenBucket]] = {}
+        self._prune_at = PRUNE_AT
+
+    def config_changed(self, path: str, config: Mapping[str, str]) -> None:
+        """Apply a changed config of a user or client; see `EntityConfigs.subscribe`."""
+        if path.startswith(f"{IPS}/"):
+            return
+        quotas = quota_values(path, config, CLIENT_QUOTAS)
+        if quotas == self._quotas.get(path, {}):
+            return
+        if quotas:
+            self._quotas[path] = quotas
+        else:
+            del self._quotas[path]
+        self.is_active = bool(self._quotas)
+        self._limits.clear()
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def of(self, user: str, client_id: str | None) -> Limits:
+        """Return the limits of a client."""
+        limits = self._limits.get((user, client_id))
+        return self._resolve(user, client_id) if limits is None else limits
+
+    def settle(self, user: str, client_id: str | None, produced_bytes: int, busy_s: float) -> int:
+        """Count a request that is answered now; return the milliseconds to throttle it, 0 if it exceeds no quota.
+
+        produced_bytes: the size of a Produce request, 0 for others. busy_s: time of the event loop that it took.
+        """
+        limits = self._limits.get((user, client_id)) or self._resolve(user, client_id)
+        throttle_ms = 0
+        produce, request = limits.produce, limits.request
+        if produced_bytes and produce is not None:
+            throttle_s = produce.measure.record(produced_bytes, self.now_s())
+            if throttle_s:
+                throttle_ms = produce.throttle(throttle_s)
+        if request is not None:
+            throttle_ms = max(throttle_ms, self._settle_time(request, busy_s))
+        return throttle_ms
+
+    def settle_fetch(self, user: str, client_id: str | None, size: int, busy_s: float) -> tuple[int, bool]:
+        """Count an answer of `size` bytes to a consumer; return the milliseconds to throttle it, and if it may be sent.
+
+        An answer that exceeds a quota is not sent; its bytes do not count then.
+        """
+        limits = self.of(user, client_id)
+        throttle_ms = 0
+        if limits.request is not None:
+            throttle_ms = self._settle_time(limits.request, busy_s)
+        share = limits.fetch
+        if share is None:
+            return throttle_ms, not throttle_ms
+        throttle_s = self._throttle_fetch(share, size)
+        throttle_ms = max(throttle_ms, share.throttle(throttle_s) if throttle_s else 0)
+        if throttle_ms and not throttle_s:
+            share.measure.take_back(size)  # the time of requests is exceeded: the answer is not sent
+        return throttle_ms, not throttle_ms
+
+    def _throttle_fetch(self, share: Share[SampledRate], size: int) -> float:
+        """Count an answer; if it exceeds the quota, take it back and return the seconds of throttling.
+
+        The rate of an answer with one batch that is larger than the quota of a whole window would always exceed the
+        quota. In Kafka its consumer waits forever. Here it waits until the quota would have been enough.
+        """
+        now_s, measure = self.now_s(), share.measure
+        throttle_s = measure.record(size, now_s)
+        if not throttle_s:
+            return 0.0
+        measure.take_back(size)
+        quota = measure.quota
+        if size <= quota * self._window.samples * self._window.sample_s or not quota or measure.rate(now_s):
+            return throttle_s
+        if share.large_fetch_s is None:
+            share.large_fetch_s = now_s + size / quota
+            return throttle_s
+        if now_s < share.large_fetch_s:
+            return share.large_fetch_s - now_s
+        share.large_fetch_s = None
+        return 0.0
+
+    def largest_fetch(self, user: str, client_id: str | None, limit: int) -> int:
+        """Return the bytes that an answer to a consumer may have: those of a whole window, at most `limit`."""
+        share = self.of(user, client_id).fetch
+        return limit if share is None else int(min(limit, share.measure.quota * self._window.full_s))
+
+    def _settle_time(self, share: Share[SampledRate], busy_s: float) -> int:
+        """Count the time of a request as percent of one event loop. It is throttled for one sample at most."""
+        throttle_s = share.measure.record(busy_s * 100, self.now_s())
+        return share.throttle(min(throttle_s, self._window.sample_s)) if throttle_s else 0
+
+    # -- limits --------------------------------------------------------------------------------------------------------
+
+    def _resolve(self, user: str, client_id: str | None) -> Limits:
+        if len(self._limits) >= MAX_CACHED:
+            self._limits.clear()
+        found: dict[str, tuple[str, float]] = {}
+        for path in paths_for(user, client_id or ""):
+            for name, quota in self._quotas.get(path, {}).items():
+                found.setdefault(name, (path, quota))
+        keyed = {name: (_share_key(name, path, user, client_id or ""), quota) for name, (path, quota) in found.items()}
+        if len(self._rates) + len(self._buckets) >= self._prune_at:
+            self._prune()
+        limits = self._limits[user, client_id] = Limits(
+            self._rate(keyed.get(PRODUCER_BYTE_RATE)),
+            self._rate(keyed.get(CONSUMER_BYTE_RATE)),
+            self._rate(keyed.get(REQUEST_PERCENTAGE)),
+            self._bucket(keyed.get(CONTROLLER_MUTATION_RATE)),
+        )
+        return limits
+
+    def _rate(self, keyed: tuple[ShareKey, float] | None) -> Share[SampledRate] | None:
+        if keyed is None:
+            return None
+        key, quota = keyed
+        share = self._rates.get(key)
+        if share is None:
+            share = self._rates[key] = Share(*key, SampledRate(self._window, quota))
+        share.measure.quota = quota
+        return share
+
+    def _bucket(self, keyed: tuple[ShareKey, float] | None) -> Share[TokenBucket] | None:
+        if keyed is None:
+            return None
+        key, quota = keyed
+        share = self._buckets.get(key)
+        if share is None:
+            share = self._buckets[key] = Share(*key, TokenBucket(self._controller_window, quota))
+        share.measure.quota = quota
+        return share
+
+    def _prune(self) -> None:
+        """Remove the shares that nothing is counted for any more, from time to time."""
+        now_s = self.now_s()
+        self._rates = {key: share for key, share in self._rates.items() if not share.measure.is_idle(now_s)}
+        self._buckets = {key: share for key, share in self._buckets.items() if not share.measure.is_idle(now_s)}
+        self._limits.clear()  # they hold the removed shares
+        self._prune_at = max(PRUNE_AT, 2 * (len(self._rates) + len(self._buckets)))
+
+    def shares(self, at_most: int) -> Iterator[Share[SampledRate] | Share[TokenBucket]]:
+        """Return shares that are in use, for metrics."""
+        return islice(chain(self._rates.values(), self._buckets.values()), at_most)
+
+
+def _share_key(name: str, path: str, user: str, client_id: str) -> ShareKey:
+    """Return the key of the share of a client whose quota `name` is that of `path`."""
+    of_user = user if path.startswith(f"{USERS}/") else ""
+    of_client = client_id if f"/{CLIENTS}/" in f"/{path}" else ""
+    return name, of_user, of_client
+
+
+def quota_values(path: str, config: Mapping[str, str], names: tuple[str, ...]) -> dict[str, float]:
+    """Return the quotas in a config. A value that is not a number of at least 0 is ignored with a warning."""
+    values: dict[str, float] = {}
+    for name in names:
+        text = config.get(name)
+        if text is None:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if value >= 0:
+            values[name] = value
+        else:
+            logger.warning("%s of %s is ignored: %r must be a number of at least 0", name, path, text)
+    return values
+
+
+NO_QUOTAS: Final = ClientQuotas(Window(1, 1.0), Window(1, 1.0), lambda: 0.0)
+"""No client has a quota."""

@@ -1,0 +1,182 @@
+"""Whose quota applies to a client, what is counted for it, and how long it is throttled."""
+
+import json
+import math
+
+import pytest
+
+from broker.quotas import client_quotas
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.entities import path_of
+from broker.quotas.rates import INT_MAX, Window
+from support.reference import REFERENCE
+
+LEVELS = {
+    "user+client": {"user": "u", "client-id": "c"},
+    "user+default client": {"user": "u", "client-id": None},
+    "user": {"user": "u"},
+    "default user+client": {"user": None, "client-id": "c"},
+    "default user+default client": {"user": None, "client-id": None},
+    "default user": {"user": None},
+    "client": {"client-id": "c"},
+    "default client": {"client-id": None},
+}
+PRECEDENCE = [
+    json.loads(line)
+    for line in (REFERENCE / "security" / "throttle.jsonl").read_text().splitlines()
+    if json.loads(line)["experiment"] == "precedence"
+]
+
+
+class Quotas(ClientQuotas):
+    """Quotas with a clock that the test turns."""
+
+    def __init__(self, **by_path):
+        self.time_s = 100.0
+        super().__init__(Window(11, 1.0), Window(11, 1.0), lambda: self.time_s)
+        for path, config in by_path.items():
+            self.config_changed(path, config)
+
+
+def quotas(**by_path):
+    return Quotas(**by_path)
+
+
+def bytes_per_s(rate):
+    return {"producer_byte_rate": str(rate)}
+
+
+@pytest.mark.parametrize("row", PRECEDENCE, ids=lambda row: f"{row['quota']} {row['level_that_fits']}")
+def test_the_recorded_precedence(row):
+    quotas = Quotas(**{path_of(LEVELS[level]): {row["quota"]: str(rate)} for level, rate in row["levels_set"].items()})
+    if row["quota"] == "producer_byte_rate":
+        throttle_ms = quotas.settle("u", "c", row["bytes"], 0.0)
+    else:
+        throttle_ms, may_be_sent = quotas.settle_fetch("u", "c", 60131, 0.0)
+        assert may_be_sent == (not row["levels_set"])
+    assert throttle_ms == pytest.approx(row["throttle_time_ms"], abs=1)
+
+
+def test_without_quotas_nothing_is_active():
+    one = quotas()
+    assert not one.is_active
+    one.config_changed("users/u", {"SCRAM-SHA-256": "secret"})
+    one.config_changed("ips/10.0.0.1", {"connection_creation_rate": "1"})
+    assert not one.is_active
+    one.config_changed("users/u", bytes_per_s(1))
+    assert one.is_active
+    one.config_changed("users/u", {})
+    assert not one.is_active
+
+
+def test_all_clients_of_an_entity_share_its_quota():
+    one = quotas(**{"users/u": bytes_per_s(10)})
+    assert one.settle("u", "a", 100, 0) == 0
+    assert one.settle("u", "b", 10, 0) == 1000
+    assert one.settle("u", None, 10, 0) == 2000
+    assert one.settle("v", "a", 10_000, 0) == 0
+
+
+def test_with_a_default_each_has_a_quota_of_its_own():
+    one = quotas(**{"users/<default>": bytes_per_s(10), "clients/<default>": {"consumer_byte_rate": "10"}})
+    assert one.settle("u", "a", 110, 0) == 1000
+    assert one.settle("v", "a", 100, 0) == 0
+    assert one.settle_fetch("u", "a", 100, 0) == (0, True)
+    assert one.settle_fetch("v", "a", 1, 0) == (100, False)  # the same client id
+    assert one.settle_fetch("u", "b", 100, 0) == (0, True)
+
+
+def test_a_client_without_an_id_has_no_quota_of_clients():
+    one = quotas(**{"clients/<default>": bytes_per_s(1), "users/u/clients/<default>": bytes_per_s(1)})
+    assert one.settle("u", None, 1000, 0) == one.settle("u", "", 1000, 0) == 0
+    assert one.settle("u", "c", 1000, 0) == 990_000
+
+
+def test_names_are_compared_as_they_are():
+    one = quotas(**{path_of({"user": "<default>"}): bytes_per_s(1), path_of({"user": "a b/c*"}): bytes_per_s(2)})
+    assert one.settle("u", "c", 1000, 0) == 0
+    assert one.settle("<default>", "c", 20, 0) == 10_000
+    assert one.settle("a b/c*", "c", 40, 0) == 10_000
+
+
+def test_a_changed_quota_counts_for_what_was_sent_before():
+    one = quotas(**{"users/u": bytes_per_s(1000)})
+    assert one.settle("u", "c", 1000, 0) == 0
+    one.config_changed("users/u", bytes_per_s(10))
+    assert one.settle("u", "c", 0, 0) == 0  # not Produce
+    assert one.settle("u", "c", 10, 0) == 91_000
+    one.config_changed("users/u", {})
+    assert one.settle("u", "c", 10_000, 0) == 0
+
+
+def test_request_time_is_throttled_for_one_sample_at_most():
+    one = quotas(**{"users/u": {"request_percentage": "1.0"}})
+    assert one.settle("u", "c", 0, 0.1) == 0  # 10 percent seconds in 10 s
+    assert one.settle("u", "c", 0, 0.001) == 100
+    assert one.settle("u", "c", 0, 0.5) == 1000
+    assert one.settle_fetch("u", "c", 0, 0.5) == (1000, False)
+
+
+def test_the_longest_time_of_both_quotas_counts():
+    one = quotas(**{"users/u": {"request_percentage": "1.0", "producer_byte_rate": "10"}})
+    assert one.settle("u", "c", 1000, 1.0) == 90_000
+    assert one.settle("u", "c", 0, 1.0) == 1000
+
+
+def test_the_bytes_of_an_answer_that_is_not_sent_do_not_count():
+    one = quotas(**{"users/u": {"consumer_byte_rate": "5000"}})
+    assert one.largest_fetch("u", "c", 95_000) == 50_000
+    assert one.largest_fetch("u", "c", 20_000) == one.largest_fetch("v", "c", 20_000) == 20_000
+    assert one.settle_fetch("u", "c", 50_060, 0) == (12, False)
+    one.time_s += 0.018
+    assert one.settle_fetch("u", "c", 50_060, 0) == (0, True)
+    assert one.settle_fetch("u", "c", 50_060, 0) == (10_006, False)
+
+
+def test_an_answer_that_is_too_large_for_any_window_is_sent_at_the_rate_of_the_quota():
+    one = quotas(**{"users/u": {"consumer_byte_rate": "100"}})
+    assert one.settle_fetch("u", "c", 100, 0) == (0, True)
+    assert one.settle_fetch("u", "c", 5000, 0) == (41_000, False)
+    one.time_s += 11
+    for _ in range(3):
+        assert one.settle_fetch("u", "c", 5000, 0) == (40_000, False)
+        one.time_s += 40
+        assert one.settle_fetch("u", "c", 5000, 0) == (10_000, False)
+        one.time_s += 10
+        assert one.settle_fetch("u", "c", 5000, 0) == (0, True)
+
+
+def test_a_consumer_with_a_quota_of_nothing_gets_nothing():
+    one = quotas(**{"users/u": {"consumer_byte_rate": "0"}})
+    assert one.largest_fetch("u", "c", 1000) == 0
+    assert one.settle_fetch("u", "c", 12, 0) == (INT_MAX, False)
+
+
+@pytest.mark.parametrize("text", ["-1", "NaN", "many", ""])
+def test_an_invalid_value_is_ignored_with_a_warning(text, caplog):
+    one = quotas(**{"users/u": {"producer_byte_rate": text}})
+    assert not one.is_active
+    assert "producer_byte_rate of users/u is ignored" in caplog.text
+
+
+def test_shares_that_are_not_used_any_more_are_removed(monkeypatch):
+    monkeypatch.setattr(client_quotas, "PRUNE_AT", 10)
+    monkeypatch.setattr(client_quotas, "MAX_CACHED", 20)
+    one = quotas(**{"clients/<default>": bytes_per_s(10) | {"controller_mutation_rate": "1"}})
+    one._prune_at = 10
+    for number in range(1000):
+        one.time_s += 1
+        one.settle("u", f"client-{number}", 1, 0)
+        assert len(list(one.shares(1000))) < 50
+    assert one.settle("u", "client-999", 109, 0) == 1000  # what is in use stays
+
+
+def test_throttled_requests_are_counted():
+    one = quotas(**{"users/u": bytes_per_s(10)})
+    for size in (50, 50, 10, 10):
+        one.settle("u", "c", size, 0)
+    [share] = one.shares(10)
+    assert (share.quota_name, share.user, share.client_id) == ("producer_byte_rate", "u", "")
+    assert (share.throttled, share.throttled_ms) == (2, 3000)
+    assert math.isclose(share.measure.rate(one.time_s), 12)
+    assert list(one.shares(0)) == []
