@@ -7,6 +7,7 @@ from client.wire.metadata import BrokerMetadata, PartitionMetadata, TopicMetadat
 from ottla.commands.broker_facts import broker_documents
 from ottla.commands.log_dirs import directory_document
 from support.broker import broker_process
+from support.every_broker import until_every_broker
 from support.json_fields import not_printed, printed_fields
 from support.mock_cluster import MockCluster
 from support.zookeeper import new_chroot, shared_zookeeper
@@ -27,15 +28,28 @@ def pair(tmp_path_factory):
 
 
 @pytest.fixture
+def topics_are(pair):
+    """Waits until both brokers know these topics and no others: a command asks any of the two."""
+
+    def wait(*names):
+        servers = [one.bootstrap for one in pair]
+        until_every_broker(servers, lambda _, topics: topics == set(names), f"the topics are {names}")
+
+    return wait
+
+
+@pytest.fixture
 def at(ottla, pair, monkeypatch):
     """Runs a command against the pair."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", pair[1].bootstrap)
+    until_every_broker([one.bootstrap for one in pair], lambda known, _: known == {1, 2}, "both brokers are known")
     return ottla
 
 
-def test_a_cluster(at, pair):
+def test_a_cluster(at, pair, topics_are):
     at("topics", "create", "both", "--replica-assignment", "1:2,2:1,2:1")
     at("topics", "create", "strict", "--replica-assignment", "2", "-c", "min.insync.replicas=2")
+    topics_are("both", "strict")
     document = at("cluster", "describe", "--json").json
     assert at("cluster", "id").out == f"{document['cluster_id']}\n"
     assert document["controller"] in (1, 2)
@@ -51,10 +65,12 @@ def test_a_cluster(at, pair):
     assert lines[0].split() == ["cluster", "id", document["cluster_id"]]
     assert [line.split()[:2] for line in lines[-2:]] == [["1", "127.0.0.1"], ["2", "127.0.0.1"]]
     at("topics", "delete", "both", "strict")
+    topics_are()
 
 
-def test_describe_brokers(at, pair):
+def test_describe_brokers(at, pair, topics_are):
     at("topics", "create", "described", "--replica-assignment", "1:2,2:1,2:1,2:1")
+    topics_are("described")
     described = at("brokers", "describe", "2", "--json")
     assert not_printed("brokers describe", printed_fields(described.out)) == []
     [two] = described.json
@@ -70,11 +86,13 @@ def test_describe_brokers(at, pair):
     assert "\ndescribed  1-3    0 " in text
     assert "broker 7: the cluster has no such live broker, only 1, 2" in at("brokers", "describe", 7, code=1).err
     at("topics", "delete", "described")
+    topics_are()
 
 
-def test_log_dirs(at):
+def test_log_dirs(at, topics_are):
     at("topics", "create", "sized", "--replica-assignment", "1,1")
     at("topics", "create", "other", "--replica-assignment", "1:2")
+    topics_are("other", "sized")
     at("produce", "sized", "-p", 1, stdin=b"x" * 500 + b"\n")
     [first, *rest] = at("log-dirs", "sized", "--json").json
     assert [one["broker"] for one in (first, *rest)] == [1, 2, 2]
@@ -94,6 +112,7 @@ def test_log_dirs(at):
     assert "did you mean sized?" in at("log-dirs", "sizd", code=1).err
     assert "--broker 9: the cluster has no such live broker, only 1, 2" in at("log-dirs", "--broker", 9, code=1).err
     at("topics", "delete", "sized", "other")
+    topics_are()
 
 
 def test_api_versions_of_two_brokers(at):

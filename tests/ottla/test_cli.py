@@ -145,7 +145,8 @@ def test_summaries_are_the_first_paragraphs_of_the_help(name):
 
 
 def test_a_command_does_not_import_the_others(monkeypatch):
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+    for measures in ("COVERAGE_PROCESS_CONFIG", "OTTLA_PERTURB"):
+        monkeypatch.delenv(measures, raising=False)
     script = (
         "import sys; from ottla.cli import main; main(sys.argv[1:]);"
         "print([name for name in ('ottla.commands.topics', 'client.admin.admin', 'asyncio', 'storage', 'kazoo',"
@@ -261,7 +262,8 @@ def test_with_a_file_a_port_is_one_of_all_addresses(tmp_path):
     assert parse_arguments([str(file), "--port", "1"]) == (file, ["listeners=PLAINTEXT://:1"])
 
 
-def test_broker_start_imports_neither_typer_nor_rich():
+def test_broker_start_imports_neither_typer_nor_rich(monkeypatch):
+    monkeypatch.delenv("OTTLA_PERTURB", raising=False)  # it imports asyncio
     script = (
         "import sys; import ottla.cli, ottla.command_line.broker_arguments;"
         "print([name for name in ('typer', 'rich', 'aiohttp', 'asyncio', 'client.producer') if name in sys.modules])"

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from support.broker import BrokerProcess
 from support.deadlines import DEADLINE_S
+from support.every_broker import until_every_broker
 from support.polling import until_blocking
 from support.zookeeper import new_chroot, shared_zookeeper
 
@@ -41,21 +42,22 @@ def brokers(tmp_path_factory):
 @pytest.fixture
 def on(ottla, brokers, monkeypatch):
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", brokers[1].bootstrap)
-
-    def are_known():
-        return ottla("reassign", "list").out and len(AdminClient(conf).list_topics(timeout=DEADLINE_S).brokers) == len(
-            brokers
-        )
-
-    conf = {"bootstrap.servers": brokers[1].bootstrap}
-    until_blocking(are_known, "all brokers are known")
+    servers = [one.bootstrap for one in brokers.values()]
+    until_every_broker(servers, lambda known, _: known == set(brokers), "all brokers are known")
     return ottla
 
 
 @pytest.fixture
-def topic(on):
+def topic(on, brokers):
+    return create(on, brokers, "1:2,2:1")
+
+
+def create(on, brokers, assignment):
+    """Create a topic, and wait until all brokers know it."""
     name = f"moved{next(numbers)}"
-    on("topics", "create", name, "--replica-assignment", "1:2,2:1")
+    on("topics", "create", name, "--replica-assignment", assignment)
+    servers = [one.bootstrap for one in brokers.values()]
+    until_every_broker(servers, lambda _, topics: name in topics, "all know the topic")
     return name
 
 
@@ -235,8 +237,7 @@ def test_preferred_leaders_get_their_partitions_back(on, brokers, topic, tmp_pat
 
 def test_an_unclean_election(on, brokers, tmp_path):
     """Broker 2 is out of sync, and the only broker in sync has stopped."""
-    topic = f"moved{next(numbers)}"
-    on("topics", "create", topic, "--replica-assignment", "3:2")
+    topic = create(on, brokers, "3:2")
     brokers[2].stop()
     until_blocking(lambda: replicas(brokers, topic)[0][2] == [3], "one is in sync")
     brokers[3].stop()

@@ -119,7 +119,8 @@ def test_a_closed_terminal_ends_produce(topic, written):
         terminal.type("typed\n")
         written("typed")
         terminal.hang_up()
-        assert terminal.process.wait(DEADLINE_S) == 129
+        # 129 for SIGHUP, or it sees the end of its input, or EIO, a moment before the signal.
+        assert terminal.process.wait(DEADLINE_S) in (129, 0, 1)
 
 
 def test_a_closed_terminal_ends_consume(on, topic):
