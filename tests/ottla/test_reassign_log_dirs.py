@@ -6,10 +6,10 @@ import json
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from support.broker import BrokerProcess
 from support.deadlines import DEADLINE_S
+from support.every_broker import until_every_broker
 from support.json_fields import not_printed, printed_fields
 from support.polling import until_blocking
 from support.zookeeper import new_chroot, shared_zookeeper
@@ -53,9 +53,10 @@ def on(ottla, brokers, monkeypatch):
 def topic(on, brokers):
     """A topic of some megabytes with one replica, on broker 1."""
     name = f"moved{next(numbers)}"
-    known = AdminClient({"bootstrap.servers": brokers[1].bootstrap})
-    until_blocking(lambda: len(known.list_topics(timeout=DEADLINE_S).brokers) == len(brokers), "both are known")
+    servers = [one.bootstrap for one in brokers.values()]
+    until_every_broker(servers, lambda known, _: known == set(brokers), "both are known")
     on("topics", "create", name, "--replica-assignment", "1")
+    until_every_broker(servers, lambda _, topics: name in topics, "both know the topic")
     producer = Producer({"bootstrap.servers": brokers[1].bootstrap, "batch.size": 16384})
     for _ in range(300):
         producer.produce(name, bytes(10_000), partition=0)
