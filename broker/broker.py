@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from broker.authentication.scram_credentials import ScramCredentials
 from broker.cluster.controlled_shutdown import ControlledShutdown
 from broker.cluster.legacy07_view import Legacy07View
 from broker.cluster.metadata_cache import MetadataCache, Snapshot
@@ -33,7 +34,8 @@ from broker.fetch_sessions import FetchSessions
 from broker.log_dir_failures import LogDirFailures
 from broker.metrics import BrokerMetrics
 from broker.network.acceptor import Acceptor
-from broker.network.listener import Listener
+from broker.network.connection import Connection
+from broker.network.listener import SASL_PROTOCOLS, Listener
 from broker.network.listeners import Listeners
 from broker.producer_ids import ProducerIds
 from broker.quotas.client_quotas import ClientQuotas
@@ -55,6 +57,7 @@ from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
 from registry.znodes.tree import ensure_persistent_paths
 from replication.inter_broker_protocol import InterBrokerProtocol
+from security.sasl.scram import new_nonce
 from storage.compaction.compactor import Compactor, ProcessCompactor
 from storage.compaction.log_cleaner import LogCleaner
 from storage.directories.log_directory import LogDirectory
@@ -62,6 +65,9 @@ from storage.errors import LoadingStoppedError
 from storage.file_system import FileSystem
 from storage.log.config import LogConfig
 from storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from broker.authentication.authentication import Authentication
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +97,7 @@ class Broker:
         now_ms: Callable[[], int] = wall_clock_ms,
         rng: random.Random | None = None,
         new_compactor: Callable[[], Compactor] = ProcessCompactor,
+        nonce: Callable[[], str] = new_nonce,
     ) -> None:
         """Tests inject what can differ between two runs; several brokers of a test share a `store`."""
         self.config = config
@@ -110,9 +117,11 @@ class Broker:
         self._random = rng or random.Random()
         self._backoff = Backoff(random=self._random)
         self._new_compactor = new_compactor
+        self._nonce = nonce  # not of `rng`: it must not be predictable
         self._stopping = asyncio.Event()
         self._logs: LogManager | None = None
         self._ready = asyncio.Event()
+        self._authentication: Authentication | None = None
 
     # -- for programs that embed a broker ----------------------------------------------------------------------------
 
@@ -303,6 +312,7 @@ class Broker:
                 rng=self._random,
             ),
             registry_access=access,
+            scram_credentials=ScramCredentials(configs.entities),
             registry_offsets=RegistryOffsets(registry),
             fetch_sessions=FetchSessions(
                 config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random, replicas.idle
@@ -356,10 +366,27 @@ class Broker:
     async def _bind(self, services: Services) -> None:
         between_brokers = self.config.inter_broker_listener_name
         handlers = [(api, guarded(api.handler(services), between_brokers)) for api in API_TABLE]
-        await self._listeners.bind(Dispatcher(handlers, self.metrics, self._request_tasks.start, services.quotas))
+        dispatcher = Dispatcher(handlers, self.metrics, self._request_tasks.start, services.quotas)
+        await self._listeners.bind(dispatcher, await self._expect_logins(services, dispatcher))
         if self.config.ottla_console_listener is not None:
             self.console = ConsoleServer(services, self, self.config.ottla_console_listener)
             await self.console.bind()
+
+    async def _expect_logins(
+        self, services: Services, dispatcher: Dispatcher
+    ) -> dict[str, Callable[[Connection], None]]:
+        """Return what begins a connection of each SASL listener. Raises BrokerStartError."""
+        listeners = [one.name for one in self.config.listeners if one.security_protocol in SASL_PROTOCOLS]
+        if not listeners:
+            return {}
+        from broker.authentication.authentication import Authentication  # only brokers with SASL need it
+
+        self._authentication = Authentication(self.config, services.scram_credentials, self._now_ms, self._nonce)
+        begin: dict[str, Callable[[Connection], None]] = {
+            name: self._authentication.of(name, dispatcher).begin for name in listeners
+        }
+        await self._authentication.start()
+        return begin
 
     async def _serve(
         self,
@@ -383,6 +410,8 @@ class Broker:
             failures.run(),
             *self._listeners.services(),
         ]
+        if self._authentication is not None:
+            running += self._authentication.services()
         if self.config.log_cleaner_enable:
             running.append(services.cleaner.run())
         if self.console is not None:

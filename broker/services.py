@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from broker.authentication.scram_credentials import ScramCredentials
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.registry_access import RegistryAccess
 from broker.controller.controller import Controller
@@ -40,6 +41,7 @@ class Services:
     producer_ids: ProducerIds
     coordination: Coordination
     registry_access: RegistryAccess
+    scram_credentials: ScramCredentials
     registry_offsets: RegistryOffsets
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics

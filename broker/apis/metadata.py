@@ -179,10 +179,9 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
         )
 
     def failed(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
-        """Return the answer with the error for every topic."""
+        """Return the answer with the error for every topic, and nothing of the cluster."""
         topics = request.topics or []
         return MetadataResponse(
-            cluster_id=self._services.cluster_id,
             topics=[MetadataResponseTopic(error_code=code, name=topic.name or "") for topic in topics],
         )
 

@@ -36,8 +36,11 @@ class Acceptor:
         receive_buffer_bytes: int = -1,
         backlog: int = 50,
         is_exempt: bool = False,
+        begin: Callable[[Connection], None] = lambda connection: None,
     ) -> None:
         """run_later: runs the reads that must leave the event loop. max_idle_s: negative for no limit.
+
+        begin: called for each new connection, before its first frame: it may set another frame handler.
 
         is_exempt: this is a separate inter-broker listener, to which `max.connections` does not apply.
         """
@@ -59,6 +62,7 @@ class Acceptor:
         self._receive_buffer_bytes = receive_buffer_bytes
         self._backlog = backlog
         self._is_exempt = is_exempt
+        self._begin = begin
         self._server: Server | None = None
         self._is_serving = False
         self._early: dict[Connection, None] = {}  # accepted before `run`: held until the broker can serve them
@@ -102,6 +106,7 @@ class Acceptor:
     def connected(self, connection: Connection) -> None:
         """Register a connection that was accepted."""
         self.connections[connection] = None
+        self._begin(connection)
         connection.set_socket_buffers(self._send_buffer_bytes, self._receive_buffer_bytes)
         if self._is_serving:
             self._quota.connected(connection, is_exempt=self._is_exempt)

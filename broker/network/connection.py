@@ -24,7 +24,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from broker.network.output import Answer, Output
 from security.principal import ANONYMOUS, Principal
@@ -39,12 +39,20 @@ LARGE_FRAME_BYTES = 64 * 1024
 
 _unpack_size = struct.Struct(">i").unpack_from
 _LENGTH_BYTES = 4
+_FRAME_LIMIT_SETTING = "socket.request.max.bytes"
 CLOSE_LINGER_S = 5.0
 """How long a connection that is closed with unsent answers may take to send them."""
 
 
 class CloseConnectionError(Exception):
-    """Raised by a frame handler to close the connection. The text is the reason for the log line."""
+    """Raised by a frame handler to close the connection. The text is the reason for the log line.
+
+    answer: a last answer to send before.
+    """
+
+    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+        super().__init__(reason)
+        self.answer = answer
 
 
 class PendingAnswer(Protocol):
@@ -60,6 +68,10 @@ class PendingAnswer(Protocol):
         """Stop waiting if possible: the client has disconnected."""
 
 
+HandleFrame: TypeAlias = "Callable[[memoryview, Connection], Answer | PendingAnswer | None]"
+"""Answers one frame without its size prefix. Raises CloseConnectionError."""
+
+
 class Connection(asyncio.BufferedProtocol):
     """The server's side of one TCP connection."""
 
@@ -68,6 +80,10 @@ class Connection(asyncio.BufferedProtocol):
         self.host = "?"
         self.port = 0
         self.principal: Principal = ANONYMOUS
+        self.is_token_login = False  # the client has logged in with a delegation token
+        self.handle_frame: HandleFrame = acceptor.handle_frame  # another one until the client is authenticated
+        self._frame_limit = acceptor.max_request_bytes
+        self._frame_limit_setting = _FRAME_LIMIT_SETTING
         self.last_active_s = 0.0
         self.closed = False
         self._transport: asyncio.Transport  # set by connection_made, the first call of a protocol
@@ -173,6 +189,10 @@ class Connection(asyncio.BufferedProtocol):
         if receive_bytes != -1:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
 
+    def limit_frames(self, size: int, setting: str = _FRAME_LIMIT_SETTING) -> None:
+        """Close the connection if a frame is larger than `size`; `setting` is for the log line."""
+        self._frame_limit, self._frame_limit_setting = size, setting
+
     @property
     def is_busy(self) -> bool:
         """True while a request is in progress or the connection is muted: then never idle.
@@ -236,10 +256,10 @@ class Connection(asyncio.BufferedProtocol):
             if self._end - start < _LENGTH_BYTES:
                 break
             (size,) = _unpack_size(self._buffer, start)
-            if size <= 0 or size > self.acceptor.max_request_bytes:
+            if size <= 0 or size > self._frame_limit:
                 self.close(
-                    f"a frame announces {size} bytes; allowed are 1 to {self.acceptor.max_request_bytes} "
-                    "(socket.request.max.bytes)"
+                    f"a frame announces {size} bytes; allowed are 1 to {self._frame_limit} "
+                    f"({self._frame_limit_setting})"
                 )
                 return
             frame_end = start + _LENGTH_BYTES + size
@@ -260,9 +280,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_frame(self, frame: memoryview) -> None:
         try:
-            answer = self.acceptor.handle_frame(frame, self)
+            answer = self.handle_frame(frame, self)
         except CloseConnectionError as error:
-            self.close(str(error))
+            self._end_with(error)
             return
         except Exception:
             self._fail()
@@ -283,7 +303,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             answer = pending.result()  # also if the client has disconnected: to log errors and count requests
         except CloseConnectionError as error:
-            self.close(str(error))
+            self._end_with(error)
             return
         except Exception:
             self._fail()
@@ -294,6 +314,11 @@ class Connection(asyncio.BufferedProtocol):
         if answer is not None:
             self._output.send(answer)
         self._handle_frames()
+
+    def _end_with(self, error: CloseConnectionError) -> None:
+        if error.answer is not None and not self.closed:
+            self._output.send(error.answer)
+        self.close(str(error))
 
     def _fail(self) -> None:
         """Close this connection after a bug; others are not affected."""

@@ -14,7 +14,9 @@ from protocol.host_port import HostPort, unbracketed
 from storage.setting import ConfigError
 
 PLAINTEXT = "PLAINTEXT"
-SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_PLAINTEXT = "SASL_PLAINTEXT"
+SASL_PROTOCOLS = (SASL_PLAINTEXT, "SASL_SSL")
+SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", *SASL_PROTOCOLS)
 _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
 
 
@@ -105,8 +107,8 @@ def _listener(name: str, text: str, element: str, protocols: Mapping[str, str]) 
     protocol = protocols.get(listener)
     if protocol is None:
         raise ConfigError(name, text, f"listener.security.protocol.map has no security protocol for {listener}")
-    if protocol != PLAINTEXT:
-        rule = f"the {protocol} listener {listener} is refused: TLS and SASL are not there yet, only PLAINTEXT"
+    if protocol not in (PLAINTEXT, SASL_PLAINTEXT):
+        rule = f"the {protocol} listener {listener} is refused: TLS is not there yet, only PLAINTEXT and SASL_PLAINTEXT"
         raise ConfigError(name, text, rule)
     return Listener(listener, host, int(port), protocol)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from broker.errors import BrokerStartError
 from broker.network.acceptor import Acceptor
+from broker.network.connection import Connection
 from broker.network.limits import ConnectionQuota, MemoryBudget
 from broker.network.listener import Listener
 from broker.requests.dispatcher import Dispatcher
@@ -27,8 +28,11 @@ class Listeners:
         self._tasks = tasks
         self._hostname = ""
 
-    async def bind(self, dispatcher: Dispatcher) -> None:
-        """Bind all listeners. Raises BrokerStartError with the name of one that cannot be bound."""
+    async def bind(self, dispatcher: Dispatcher, begin: Mapping[str, Callable[[Connection], None]]) -> None:
+        """Bind all listeners. Raises BrokerStartError with the name of one that cannot be bound.
+
+        begin: by listener, what is called for each new connection: a listener of SASL expects it to authenticate.
+        """
         config = self._config
         loop = asyncio.get_running_loop()
         if any(not listener.host for listener in (*config.listeners, *config.advertised_listeners)):
@@ -49,6 +53,7 @@ class Listeners:
                 receive_buffer_bytes=self._receive_buffer_bytes(),
                 backlog=config.socket_listen_backlog_size,
                 is_exempt=len(config.listeners) > 1 and listener.name == config.inter_broker_listener_name,
+                begin=begin.get(listener.name, lambda connection: None),
             )
             self.acceptors[listener.name] = acceptor
             try:

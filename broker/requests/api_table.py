@@ -50,6 +50,8 @@ from broker.apis.offset_delete import OffsetDeleteHandler
 from broker.apis.offset_fetch import OffsetFetchHandler
 from broker.apis.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from broker.apis.produce import ProduceHandler
+from broker.apis.sasl_authenticate import SaslAuthenticateHandler
+from broker.apis.sasl_handshake import SaslHandshakeHandler
 from broker.apis.stop_replica import StopReplicaHandler
 from broker.apis.sync_group import SyncGroupHandler
 from broker.apis.txn_offset_commit import TxnOffsetCommitHandler
@@ -99,6 +101,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.SYNC_GROUP, 0, 5, SyncGroupHandler),
     Api(ApiKey.DESCRIBE_GROUPS, 0, 5, DescribeGroupsHandler),
     Api(ApiKey.LIST_GROUPS, 0, 5, ListGroupsHandler),
+    Api(ApiKey.SASL_HANDSHAKE, 0, 1, SaslHandshakeHandler),
     Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsHandler),
     Api(ApiKey.CREATE_TOPICS, 0, 7, CreateTopicsHandler),
     Api(ApiKey.DELETE_TOPICS, 0, 6, DeleteTopicsHandler),
@@ -114,6 +117,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsHandler),
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, AlterReplicaLogDirsHandler),
     Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, DescribeLogDirsHandler),
+    Api(ApiKey.SASL_AUTHENTICATE, 0, 2, SaslAuthenticateHandler),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsHandler),
     Api(ApiKey.DELETE_GROUPS, 0, 2, DeleteGroupsHandler),
     Api(ApiKey.ELECT_LEADERS, 0, 2, ElectLeadersHandler),

@@ -195,6 +195,22 @@ class Dispatcher:
             return self.encode(route, response, context, started_s)
         return _Pending(self, route, request, context, response, started_s)
 
+    def serves(self, api_key: int, version: int) -> bool:
+        """Return whether this version of an API is served."""
+        route = self._routes.get(api_key)
+        return route is not None and route.min_version <= version <= route.max_version
+
+    def refusal(self, frame: memoryview, connection: Connection, code: ErrorCode) -> Answer:
+        """Return the answer to a request that is not handled. Raises ProtocolError for one that cannot be decoded."""
+        started_s = perf_counter()
+        header, offset = decode_request_header(frame)
+        route = self._routes[header.request_api_key]
+        request, _ = route.decode(frame, header.request_api_version, offset)
+        route.metrics.request_bytes += len(frame)
+        route.metrics.errors += 1
+        context = RequestContext(connection, header.request_api_version, header.correlation_id, header.client_id)
+        return self.encode(route, route.handler.failed(request, code), context, started_s)
+
     def encode(self, route: _Route, response: Message, context: RequestContext, started_s: float) -> Answer:
         """Return the frame of an answer, in pieces; record ranges are not read."""
         version = context.api_version

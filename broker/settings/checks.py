@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from broker.coordinator.consumer.assignors import ASSIGNORS, assignor_name
+from broker.network.listener import PLAINTEXT, SASL_PROTOCOLS
 from broker.settings.catalog import BROKER_SETTINGS
 from registry.errors import BadArgumentsError
 from registry.paths import validate_path
@@ -57,6 +58,7 @@ def check_values(config: BrokerConfig) -> None:
     _check_id(config)
     _check_times(config)
     _check_listeners(config)
+    _check_sasl(config)
     _check_connections(config)
     _check_internal_topics(config)
     _check_zookeeper(config)
@@ -139,6 +141,24 @@ def _check_listeners(config: BrokerConfig) -> None:
     if inter_broker not in advertised:
         rule = f"must be one of the advertised listeners: {', '.join(sorted(advertised))}"
         raise ConfigError("inter.broker.listener.name", inter_broker, rule)
+    protocol = config.listener_security_protocol_map[inter_broker]
+    if protocol != PLAINTEXT:
+        rule = f"must be a PLAINTEXT listener, not {protocol}: brokers do not use TLS and SASL among themselves yet"
+        raise ConfigError("inter.broker.listener.name", inter_broker, rule)
+
+
+def _check_sasl(config: BrokerConfig) -> None:
+    listeners = [one for one in config.listeners if one.security_protocol in SASL_PROTOCOLS]
+    handler = config.values["sasl.server.callback.handler.class"]
+    if not listeners and not handler:
+        return
+    from broker.authentication import settings as sasl  # only brokers with SASL need it
+
+    sasl.check_callback_handler(handler)
+    for listener in listeners:
+        found = config.of_listener(listener.name)
+        sasl.sasl_settings(found)
+        config.warnings += [text for text in sasl.sasl_warnings(found) if text not in config.warnings]
 
 
 def _check_connections(config: BrokerConfig) -> None:

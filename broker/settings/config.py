@@ -117,6 +117,23 @@ class BrokerConfig:
     ottla_produce_validation: str
     ottla_zookeeper_legacy07_chroot: str
 
+    # authentication
+    connection_failed_authentication_delay_ms: int
+    connections_max_reauth_ms: int
+    sasl_enabled_mechanisms: tuple[str, ...]
+    sasl_jaas_config: str | None  # counts only for a mechanism of a listener: see of_listener
+    sasl_oauthbearer_clock_skew_seconds: int
+    sasl_oauthbearer_expected_audience: tuple[str, ...] | None
+    sasl_oauthbearer_expected_issuer: str | None
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int
+    sasl_oauthbearer_jwks_endpoint_url: str | None
+    sasl_oauthbearer_scope_claim_name: str
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_server_callback_handler_class: str | None
+    sasl_server_max_receive_size: int
+
     # topics and replication
     alter_log_dirs_replication_quota_window_num: int
     alter_log_dirs_replication_quota_window_size_seconds: int

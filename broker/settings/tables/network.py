@@ -31,7 +31,7 @@ NETWORK_SETTINGS: dict[str, Setting] = table((
     Setting("client.quota.callback.class", CLASS, None, None,
             LOW, READ_ONLY, "Java class that decides client quotas; it is refused."),
     Setting("connection.failed.authentication.delay.ms", INT, "100", AT_LEAST_0,
-            LOW, READ_ONLY, "Delay of the answer to a failed authentication."),
+            LOW, READ_ONLY, "Delay of the answer to a failed authentication.", acts=True),
     Setting("connections.max.idle.ms", LONG, "600000", None,
             MEDIUM, READ_ONLY, "Time after which a connection without requests is closed.", acts=True),
     Setting("control.plane.listener.name", STRING, None, None,

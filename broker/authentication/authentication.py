@@ -1,0 +1,83 @@
+"""SASL on all listeners of a broker: makes the mechanisms from the settings and the parts that know the users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from broker.authentication.key_sets import KeySet
+from broker.authentication.listener import ListenerAuthentication
+from broker.authentication.scram_credentials import ScramCredentials
+from broker.authentication.settings import OAUTHBEARER, PLAIN, MechanismSettings, TokenSettings, sasl_settings
+from broker.errors import BrokerStartError
+from broker.requests.dispatcher import Dispatcher
+from broker.settings.config import BrokerConfig
+from security.sasl.oauthbearer_server import OauthBearerServer, ValidateToken
+from security.sasl.plain_server import PlainServer, PlainUsers
+from security.sasl.scram import SCRAM_MECHANISMS, new_nonce
+from security.sasl.scram_server import ScramServer
+from security.sasl.server import NewSaslServer
+from security.sasl.unsecured_tokens import UnsecuredTokens
+
+
+class Authentication:
+    """The authentication of one broker."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        credentials: ScramCredentials,
+        now_ms: Callable[[], int],
+        nonce: Callable[[], str] = new_nonce,
+    ) -> None:
+        """now_ms: the clock of tokens. nonce: a random text for an exchange of SCRAM."""
+        self._config = config
+        self._nonce = nonce
+        self._credentials = credentials
+        self._now_ms = now_ms
+        self._key_sets: dict[TokenSettings, KeySet] = {}
+
+    def of(self, listener: str, dispatcher: Dispatcher) -> ListenerAuthentication:
+        """Return the authentication of one listener. Raises BrokerStartError."""
+        settings = sasl_settings(self._config.of_listener(listener))
+        return ListenerAuthentication(
+            settings,
+            {name: self._mechanism(one) for name, one in settings.mechanisms.items()},
+            dispatcher,
+            failure_delay_s=self._config.connection_failed_authentication_delay_ms / 1000,
+            now_ms=self._now_ms,
+        )
+
+    async def start(self) -> None:
+        """Read the key sets of token issuers. Raises BrokerStartError."""
+        for key_set in self._key_sets.values():
+            await key_set.start()
+
+    def services(self) -> list[Coroutine[Any, Any, None]]:
+        """Return the work to run while the broker serves."""
+        return [key_set.run() for key_set in self._key_sets.values()]
+
+    def _mechanism(self, settings: MechanismSettings) -> NewSaslServer:
+        if settings.name == PLAIN:
+            return partial(PlainServer, PlainUsers(settings.options))
+        if settings.name == OAUTHBEARER:
+            return partial(OauthBearerServer, self._token_validator(settings))
+        mechanism = SCRAM_MECHANISMS[settings.name]
+        return partial(ScramServer, mechanism, self._credentials.of(mechanism), nonce=self._nonce)
+
+    def _token_validator(self, settings: MechanismSettings) -> ValidateToken:
+        if settings.tokens is None:
+            return UnsecuredTokens(settings.options, self._now_ms).validate
+        try:
+            from security.sasl.signed_tokens import SignedTokens, TokenRules  # joserfc is optional
+        except ImportError:
+            raise BrokerStartError(
+                "OAUTHBEARER with signed tokens needs joserfc: install ottla with the extra 'security'"
+            ) from None
+        tokens = settings.tokens
+        key_set = self._key_sets.setdefault(tokens, KeySet(tokens))
+        rules = TokenRules(tokens.audiences, tokens.issuer, tokens.skew_ms, tokens.principal_claim, tokens.scope_claim)
+        validator = SignedTokens(rules, self._now_ms, key_set.want)
+        key_set.add(validator)
+        return validator.validate

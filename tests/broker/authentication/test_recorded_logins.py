@@ -1,0 +1,181 @@
+"""Whole connections recorded from Apache Kafka 3.9: the same requests get the same bytes, and the same end.
+
+The recorded nonces and times are given to the broker, so that its answers do not depend on the run. What is compared by
+fields and not by bytes are the answers of other APIs than the two of SASL. A pause of the recording advances the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import struct
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from broker.broker import Broker
+from broker.settings.config import BrokerConfig
+from protocol.api_keys import ApiKey
+from support.broker import settings
+from support.reference import REFERENCE
+from support.sasl import credentials, listener_settings, sasl_listeners, signed, store_with_users, unsecured
+from support.wire import ConnectionClosedError, WireClient, decode_answer, wire_client
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+SECURITY = REFERENCE / "security"
+RECORDED_AT_MS = 1_795_360_790_000
+REAUTH_LATER_MS = 50_000
+USERS = {
+    "scramuser": credentials("pencil"),
+    "only512": credentials("pencil", "SCRAM-SHA-512"),
+    "a,b=c": credentials("pencil", iterations=8192),
+    "alice": credentials("alice-secret"),
+}
+PAUSE_MS = 500
+"""Recorded requests after a longer time are those for which time must pass."""
+
+
+class Recorded:
+    """The broker of the recordings: its clocks and its nonces are those of the case that is played."""
+
+    def __init__(self) -> None:
+        self.broker: Broker
+        self.now_ms = RECORDED_AT_MS
+        self.passed_s = 0.0
+        self.nonces: list[str] = []
+
+    def port(self, listener: str) -> int:
+        """The port of a recorded listener, whose name begins the text."""
+        return self.broker.acceptors[listener.partition(":")[0]].port
+
+    def begin(self, case: dict[str, Any]) -> None:
+        """Set clock and nonces as they were in a case."""
+        self.nonces = list(server_nonces(case))
+        self.now_ms = clock_of(case)
+
+    def nonce(self) -> str:
+        """The next nonce of the server."""
+        return self.nonces.pop(0)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Recorded]:
+    """The broker with the listeners of the recordings."""
+    own = Recorded()
+    values = {
+        **settings(tmp_path_factory.mktemp("recorded") / "data"),
+        **sasl_listeners("SASL", "OAUTH", "JWKS", "REAUTH"),
+        **listener_settings("SASL", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        **listener_settings("OAUTH", "OAUTHBEARER"),
+        **unsecured("OAUTH"),
+        **listener_settings("JWKS", "OAUTHBEARER"),
+        **signed("JWKS", SECURITY / "jwks.json", expected_audience="kafka,other"),
+        "sasl.oauthbearer.expected.issuer": "https://issuer.example",
+        **listener_settings("REAUTH", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER", connections_max_reauth_ms="3000"),
+        **unsecured("REAUTH"),
+        "listener.name.reauth.oauthbearer.connections.max.reauth.ms": "5000",
+        "connection.failed.authentication.delay.ms": "1",
+    }
+    store = await store_with_users(USERS)
+    broker = Broker(BrokerConfig.load(None, values), store=store, now_ms=lambda: own.now_ms, nonce=own.nonce)
+    async with broker:
+        own.broker = broker
+        loop = asyncio.get_running_loop()
+        for acceptor in broker.acceptors.values():
+            acceptor.now_s = lambda: loop.time() + own.passed_s
+        yield own
+    await store.close()
+
+
+def cases() -> Iterator[Any]:
+    """Every recorded connection that needs no delegation token."""
+    for number, line in enumerate((SECURITY / "sasl.jsonl").read_text().splitlines()):
+        case = json.loads(line)
+        if not case["scenario"].startswith("delegation token"):
+            yield pytest.param(case, id=f"{number}: {case['scenario']}")
+
+
+def sent_by_server(case: dict[str, Any]) -> Iterator[str]:
+    """The SASL messages of the server."""
+    for frame in case["frames"]:
+        if frame["direction"] != "response":
+            continue
+        if "raw" in frame:
+            yield frame["raw"]
+        elif frame["api_name"] == "SaslAuthenticate":
+            yield base64.b64decode(frame["decoded"]["authBytes"]).decode()
+
+
+def server_nonces(case: dict[str, Any]) -> Iterator[str]:
+    """The nonces of the server: recorded clients have one of 24 characters."""
+    for message in sent_by_server(case):
+        if message.startswith("r="):
+            yield message.partition(",")[0][2 + 24 :]
+
+
+def clock_of(case: dict[str, Any]) -> int:
+    """The time when a token of a case was accepted: its end less the recorded lifetime."""
+    end_s = None
+    for frame in case["frames"]:
+        decoded = frame.get("decoded") or {}
+        token = base64.b64decode(decoded.get("authBytes") or "")
+        if frame["direction"] == "request" and b"earer ey" in token:
+            claims = token.partition(b"earer ")[2].split(b".")[1]
+            end_s = json.loads(base64.urlsafe_b64decode(claims + b"==")).get("exp")
+        lifetime_ms = decoded.get("sessionLifetimeMs", 0)
+        if end_s is not None and lifetime_ms not in (0, 3000, 5000):
+            return int(end_s * 1000 - lifetime_ms)
+    return RECORDED_AT_MS + (REAUTH_LATER_MS if case["scenario"].startswith("reauth") else 0)
+
+
+@pytest.mark.parametrize("case", list(cases()))
+async def test_a_recorded_connection(recorded: Recorded, case: dict[str, Any]) -> None:
+    recorded.begin(case)
+    async with wire_client(f"127.0.0.1:{recorded.port(case['listener'])}") as client:
+        for frame in case["frames"]:
+            if frame["direction"] == "request":
+                if frame["after_ms"] > PAUSE_MS:
+                    recorded.passed_s += frame["after_ms"] / 1000
+                    recorded.now_ms += frame["after_ms"]
+                send(client, frame)
+            elif frame["direction"] == "response":
+                check(await client.receive_raw(), frame)
+            elif frame["direction"] == "closed":
+                with pytest.raises(ConnectionClosedError):
+                    await client.receive_raw()
+                return
+    assert not recorded.nonces
+
+
+def send(client: WireClient, frame: dict[str, Any]) -> None:
+    if "frame" in frame and frame["frame"] is not None:
+        data = bytes.fromhex(frame["frame"])
+        client.send_raw(struct.pack(">i", len(data)) + data)
+        return
+    (size,) = [int(word) for word in frame["raw"].split() if word.lstrip("-").isdecimal()]
+    client.send_raw(struct.pack(">i", size))
+
+
+def check(answer: bytes, frame: dict[str, Any]) -> None:
+    expected = bytes.fromhex(frame["frame"])
+    name = frame.get("api_name")
+    if name in (None, "SaslHandshake", "SaslAuthenticate"):
+        assert answer == expected
+        return
+    assert answer[:4] == expected[:4], "the correlation id"
+    key, version = ApiKey[{"ApiVersions": "API_VERSIONS", "Metadata": "METADATA"}[name]], frame["api_version"]
+    ours: Any = decode_answer(answer, key, version)[1]
+    kafkas: Any = decode_answer(expected, key, version)[1]
+    if name == "ApiVersions":
+        assert ours.error_code == kafkas.error_code
+        assert bool(ours.api_keys) == bool(kafkas.api_keys)
+        return
+    assert [broker.node_id for broker in ours.brokers] == [broker.node_id for broker in kafkas.brokers]
+    assert (ours.cluster_id, ours.controller_id, ours.topics) == (
+        kafkas.cluster_id,
+        kafkas.controller_id,
+        kafkas.topics,
+    )

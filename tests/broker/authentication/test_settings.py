@@ -1,0 +1,155 @@
+"""Which SASL configurations start: those recorded from Apache Kafka 3.9, and what Ottla refuses besides."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import pytest
+
+from broker.authentication.settings import sasl_settings
+from broker.settings.config import BrokerConfig
+from security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from storage.setting import ConfigError
+from support.reference import REFERENCE
+from support.sasl import HANDLER, PLAIN_JAAS, SIGNED_HANDLER, listener_settings, sasl_listeners, signed, unsecured
+
+LISTENER = "SASL_PLAINTEXT"
+PREFIX = "listener.name.sasl_plaintext."
+JAAS = f"{PREFIX}plain.sasl.jaas.config"
+PLAIN = listener_settings(LISTENER, "PLAIN")
+OAUTH = listener_settings(LISTENER, "OAUTHBEARER")
+
+
+def offering(*names: str) -> dict[str, str]:
+    """PLAIN is set up, and these names are enabled."""
+    return PLAIN | {f"{PREFIX}sasl.enabled.mechanisms": ",".join(names)}
+
+
+def jaas(line: str) -> dict[str, str]:
+    return PLAIN | {JAAS: line}
+
+
+ONLY_ENABLED = {"sasl.enabled.mechanisms": "PLAIN"}
+RECORDED: dict[str, dict[str, str]] = {
+    "SASL listener, nothing else (GSSAPI)": {},
+    "PLAIN enabled, no JAAS configuration": ONLY_ENABLED,
+    "PLAIN with listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN,
+    "only sasl.jaas.config": ONLY_ENABLED | {"sasl.jaas.config": PLAIN_JAAS},
+    "only listener.name.sasl_plaintext.sasl.jaas.config (no mechanism)": ONLY_ENABLED
+    | {f"{PREFIX}sasl.jaas.config": PLAIN_JAAS},
+    "JAAS prefix with the mechanism in upper case": ONLY_ENABLED | {f"{PREFIX}PLAIN.sasl.jaas.config": PLAIN_JAAS},
+    "JAAS: without semicolon": jaas(PLAIN_JAAS.rstrip(";")),
+    "JAAS: empty": jaas(""),
+    "JAAS: class not found": jaas("no.Such required;"),
+    "JAAS: no control flag": jaas(f'{PLAIN_MODULE} user_alice="alice-secret";'),
+    "JAAS: unknown control flag": jaas(f"{PLAIN_MODULE} needed;"),
+    "JAAS: two modules": jaas(PLAIN_JAAS + PLAIN_JAAS),
+    "JAAS: unquoted option": jaas(f"{PLAIN_MODULE} required user_alice=alice;"),
+    "JAAS: option without value": jaas(f"{PLAIN_MODULE} required user_alice;"),
+    "JAAS: module of another mechanism": jaas(f"{SCRAM_MODULE} required;"),
+    "JAAS: no users": jaas(f"{PLAIN_MODULE} required;"),
+    "sasl.enabled.mechanisms=''": offering(),
+    "sasl.enabled.mechanisms='FOO'": offering("FOO"),
+    "sasl.enabled.mechanisms='plain'": offering("plain"),
+    "sasl.enabled.mechanisms='PLAIN,FOO'": offering("PLAIN", "FOO"),
+    "sasl.server.callback.handler.class=no.Such": PLAIN | {HANDLER: "no.Such"},
+    f"listener.name.sasl_plaintext.plain.{HANDLER}=no.Such": PLAIN | {f"{PREFIX}plain.{HANDLER}": "no.Such"},
+    f"listener.name.sasl_plaintext.plain.{HANDLER}=java.lang.String": PLAIN
+    | {f"{PREFIX}plain.{HANDLER}": "java.lang.String"},
+    "connections.max.reauth.ms=-1": PLAIN | {"connections.max.reauth.ms": "-1"},
+    "connections.max.reauth.ms=abc": PLAIN | {"connections.max.reauth.ms": "abc"},
+    "sasl.server.max.receive.size=0": PLAIN | {"sasl.server.max.receive.size": "0"},
+    "sasl.server.max.receive.size=-1": PLAIN | {"sasl.server.max.receive.size": "-1"},
+    "OAUTHBEARER unsecured, JAAS without options": OAUTH | unsecured(LISTENER),
+    'OAUTHBEARER unsecured, unsecuredLoginLifetimeSeconds="abc"': OAUTH
+    | unsecured(LISTENER)
+    | {
+        f"{PREFIX}oauthbearer.sasl.jaas.config": OAUTH[f"{PREFIX}oauthbearer.sasl.jaas.config"].replace(
+            ";", ' unsecuredLoginLifetimeSeconds="abc";'
+        )
+    },
+    "OAUTHBEARER validator handler, no JWKS url": OAUTH | {f"{PREFIX}oauthbearer.{HANDLER}": SIGNED_HANDLER},
+    "OAUTHBEARER validator handler, JWKS file": OAUTH | signed(LISTENER, "file:///jwks.json"),
+    "OAUTHBEARER validator handler, JWKS url prefixed with listener and mechanism": OAUTH
+    | signed(LISTENER, "file:///jwks.json"),
+    "OAUTHBEARER validator handler, JWKS url prefixed with the listener": OAUTH
+    | {
+        f"{PREFIX}oauthbearer.{HANDLER}": SIGNED_HANDLER,
+        f"{PREFIX}sasl.oauthbearer.jwks.endpoint.url": "file:///jwks.json",
+    },
+}
+"""The settings beside the listener, by the name of the recorded configuration."""
+DIFFERENT = {"JAAS: module of another mechanism"}
+"""Kafka starts, and nobody can log in."""
+
+
+def recorded_results() -> dict[str, str]:
+    with (REFERENCE / "security" / "start-up.tsv").open() as file:
+        return {row["configuration"]: row["result"] for row in csv.DictReader(file, delimiter="\t")}
+
+
+def load(values: dict[str, str]) -> BrokerConfig:
+    return BrokerConfig(sasl_listeners(LISTENER) | values)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_what_starts_as_recorded(name: str) -> None:
+    starts = recorded_results()[name] == "starts" and name not in DIFFERENT
+    if starts:
+        load(RECORDED[name])
+        return
+    with pytest.raises(ConfigError) as refused:
+        load(RECORDED[name])
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "rule"),
+    [
+        ({}, "sasl.enabled.mechanisms", r"GSSAPI is not supported yet \(it is Kafka's default\): set listener\.name\."),
+        (offering("PLAIN", "GSSAPI"), f"{PREFIX}sasl.enabled.mechanisms", "GSSAPI is not supported yet: set"),
+        (ONLY_ENABLED, JAAS, "must be set because PLAIN is enabled"),
+        (jaas(f"{SCRAM_MODULE} required;"), JAAS, "the login module of PLAIN must be"),
+        (OAUTH, f"{PREFIX}oauthbearer.{HANDLER}", "Kafka's default.*accepts tokens without a signature: name it"),
+        (OAUTH | {HANDLER: SIGNED_HANDLER}, f"{PREFIX}oauthbearer.{HANDLER}", "must be set because OAUTHBEARER"),
+        (OAUTH | {f"{PREFIX}{HANDLER}": SIGNED_HANDLER}, f"{PREFIX}{HANDLER}", "name the mechanism"),
+        (
+            OAUTH | signed(LISTENER, "ftp://issuer/keys"),
+            f"{PREFIX}oauthbearer.sasl.oauthbearer.jwks",
+            "must be a file:",
+        ),
+    ],
+)
+def test_what_is_refused_names_the_setting_and_the_rule(values: dict[str, str], name: str, rule: str) -> None:
+    with pytest.raises(ConfigError, match=rule) as refused:
+        load(values)
+    assert refused.value.name.startswith(name)
+
+
+def test_a_name_that_is_no_mechanism_is_warned_about() -> None:
+    (warning,) = load(offering("PLAIN", "plain")).warnings
+    assert "plain is no SASL mechanism" in warning
+
+
+def test_the_most_specific_setting_counts() -> None:
+    config = load(
+        listener_settings(LISTENER, "PLAIN", "SCRAM-SHA-512", connections_max_reauth_ms="2")
+        | {"connections.max.reauth.ms": "1", f"{PREFIX}plain.connections.max.reauth.ms": "3"}
+    )
+    found = sasl_settings(config.of_listener(LISTENER))
+    assert {name: one.max_reauth_ms for name, one in found.mechanisms.items()} == {"PLAIN": 3, "SCRAM-SHA-512": 2}
+    assert found.offered == ("PLAIN", "SCRAM-SHA-512")
+    assert "secret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"inter.broker.listener.name": LISTENER}, id="by name"),
+        pytest.param({"security.inter.broker.protocol": LISTENER}, id="by protocol"),
+    ],
+)
+def test_brokers_do_not_use_sasl_among_themselves_yet(values: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"inter\.broker|security\.inter"):
+        load(PLAIN | values)

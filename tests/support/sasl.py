@@ -1,0 +1,78 @@
+"""SASL listeners of a broker under test, and users that can log in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from broker.authentication.scram_credentials import user_path
+from registry.embedded.store import EmbeddedStore
+from registry.znodes.configs import ConfigZnode
+from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from security.sasl.scram import SCRAM_MECHANISMS, ScramCredential
+
+PLAIN_JAAS = f'{PLAIN_MODULE} required user_alice="alice-secret" user_admin="admin-secret";'
+SCRAM_JAAS = f"{SCRAM_MODULE} required;"
+OAUTHBEARER_JAAS = f"{OAUTHBEARER_MODULE} required;"
+UNSECURED_HANDLER = (
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+SIGNED_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+HANDLER = "sasl.server.callback.handler.class"
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def listener_settings(listener: str, *mechanisms: str, **others: str) -> dict[str, str]:
+    """The settings of a SASL listener with these mechanisms. Other settings have _ for each dot, without the prefix."""
+    prefix = f"listener.name.{listener.lower()}."
+    found = {f"{prefix}sasl.enabled.mechanisms": ",".join(mechanisms)}
+    for mechanism in mechanisms:
+        jaas = PLAIN_JAAS if mechanism == "PLAIN" else SCRAM_JAAS if mechanism in SCRAM else OAUTHBEARER_JAAS
+        found[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = jaas
+    return found | {f"{prefix}{name.replace('_', '.')}": value for name, value in others.items()}
+
+
+def unsecured(listener: str) -> dict[str, str]:
+    """The setting that accepts tokens without a signature."""
+    return {f"listener.name.{listener.lower()}.oauthbearer.{HANDLER}": UNSECURED_HANDLER}
+
+
+def signed(listener: str, jwks: Path | str, **others: str) -> dict[str, str]:
+    """The settings that check tokens with a key set, in a file or at a URL."""
+    prefix = f"listener.name.{listener.lower()}.oauthbearer."
+    url = jwks.as_uri() if isinstance(jwks, Path) else jwks
+    values = {HANDLER: SIGNED_HANDLER, "sasl.oauthbearer.jwks.endpoint.url": url}
+    values |= {f"sasl.oauthbearer.{name.replace('_', '.')}": value for name, value in others.items()}
+    return {prefix + name: value for name, value in values.items()}
+
+
+def sasl_listeners(*names: str) -> dict[str, str]:
+    """Addresses of these listeners, beside a PLAINTEXT one for the broker itself."""
+    return {
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *names)),
+        "listener.security.protocol.map": ",".join(
+            ["PLAINTEXT:PLAINTEXT", *(f"{name}:SASL_PLAINTEXT" for name in names)]
+        ),
+    }
+
+
+def credentials(
+    password: str, *mechanisms: str, iterations: int = 4096, salt: bytes = b"0123456789abcdef"
+) -> dict[str, str]:
+    """The config of a user with this password."""
+    return {
+        name: ScramCredential.of_password(SCRAM_MECHANISMS[name], password, salt, iterations).text()
+        for name in mechanisms or SCRAM
+    }
+
+
+async def store_with_users(users: Mapping[str, Mapping[str, str]]) -> EmbeddedStore:
+    """A registry with these users and their configs."""
+    store = await EmbeddedStore.open()
+    session = store.session()
+    await session.start()
+    for user, config in users.items():
+        path = ConfigZnode.entity_path(user_path(user))
+        await session.create(path, ConfigZnode(config=dict(config)).encode(), make_parents=True)
+    await session.close()
+    return store
