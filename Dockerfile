@@ -15,7 +15,7 @@ COPY replication replication
 COPY security security
 COPY spark_connector spark_connector
 COPY storage storage
-RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt '.[fast]'
+RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt '.[fast,security]'
 
 # Of pyspark only the eight jars of ZooKeeper are kept.
 FROM build AS zookeeper-build

@@ -183,6 +183,7 @@ class Broker:
 
     async def run(self, on_ready: Callable[[Broker], None] = lambda broker: None) -> None:
         """Start, serve until `stop`, and stop cleanly. Raises the error that prevented the start or ended a service."""
+        self._listeners.prepare()
         logs = LogManager(
             self.config.log_dirs,
             self._topic_config,

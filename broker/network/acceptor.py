@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.network.connection import Connection, PendingAnswer
-from broker.network.limits import ConnectionQuota, MemoryBudget
+from broker.network.limits import ConnectionQuota, Holdable, MemoryBudget
 from broker.network.output import Answer
 from client.wire.network import Network, Server
 from protocol.buffer import Buffer
 
+if TYPE_CHECKING:
+    from broker.network.listener_tls import ListenerTls
+
 logger = logging.getLogger(__name__)
 
+HANDSHAKE_TIMEOUT_S = 10.0
+"""How long a TLS handshake may take."""
 QUIET_S = 5.0
 """A connection without a request for this long frees its large receive buffer."""
 
@@ -37,12 +42,15 @@ class Acceptor:
         backlog: int = 50,
         is_exempt: bool = False,
         begin: Callable[[Connection], None] = lambda connection: None,
+        tls: ListenerTls | None = None,
+        handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
     ) -> None:
         """run_later: runs the reads that must leave the event loop. max_idle_s: negative for no limit.
 
         begin: called for each new connection, before its first frame: it may set another frame handler.
 
         is_exempt: this is a separate inter-broker listener, to which `max.connections` does not apply.
+        tls: connections are encrypted.
         """
         self.name = name
         self.handle_frame = handle_frame
@@ -65,20 +73,27 @@ class Acceptor:
         self._begin = begin
         self._server: Server | None = None
         self._is_serving = False
-        self._early: dict[Connection, None] = {}  # accepted before `run`: held until the broker can serve them
+        self.handshake_timeout_s = handshake_timeout_s
+        self._tls = tls
+        self._early: dict[Holdable, None] = {}  # accepted before `run`: held until the broker can serve them
 
     async def bind(self, network: Network, host: str, port: int) -> None:
         """Start listening. port: 0 lets the system choose; see `self.port`. Raises OSError for a used address."""
-        self._server = await network.listen(lambda: Connection(self), host, port, backlog=self._backlog)
+        if self._tls is None:
+            self._server = await network.listen(lambda: Connection(self), host, port, backlog=self._backlog)
+        else:
+            from broker.network.tls_server import TlsServer  # ssl costs a plain broker 10 ms
+
+            self._server = await TlsServer.open(self, self._tls, host, port, self._backlog)
         self.host, self.port = host, self._server.port
 
     async def run(self) -> None:
         """Serve connections, and close idle ones (`connections.max.idle.ms`), until cancelled."""
         self._is_serving = True
         early, self._early = self._early, {}
-        for connection in early:
-            connection.admit()
-            self._quota.connected(connection, is_exempt=self._is_exempt)
+        for peer in early:
+            peer.admit()
+            self._quota.connected(peer, is_exempt=self._is_exempt)
         period_s = QUIET_S if self._max_idle_s < 0 else min(max(self._max_idle_s / 4, 0.02), QUIET_S)
         while True:
             await asyncio.sleep(period_s)
@@ -104,20 +119,29 @@ class Acceptor:
         await self._server.wait_closed()
 
     def connected(self, connection: Connection) -> None:
-        """Register a connection that was accepted."""
+        """Register a connection that can be served. With TLS, its handshake has counted in the limits already."""
         self.connections[connection] = None
         self._begin(connection)
         connection.set_socket_buffers(self._send_buffer_bytes, self._receive_buffer_bytes)
-        if self._is_serving:
-            self._quota.connected(connection, is_exempt=self._is_exempt)
-        else:
-            self._early[connection] = None
-            connection.hold()
+        if self._tls is None:
+            self.counted(connection)
 
     def disconnected(self, connection: Connection) -> None:
         """Remove a connection that is closed."""
         self.connections.pop(connection, None)
-        if connection in self._early:
-            del self._early[connection]
+        self.uncounted(connection)
+
+    def counted(self, peer: Holdable) -> None:
+        """Count a connection that was accepted in the limits, which may hold or close it."""
+        if self._is_serving:
+            self._quota.connected(peer, is_exempt=self._is_exempt)
         else:
-            self._quota.disconnected(connection)
+            self._early[peer] = None
+            peer.hold()
+
+    def uncounted(self, peer: Holdable) -> None:
+        """Remove a closed connection from the limits."""
+        if peer in self._early:
+            del self._early[peer]
+        else:
+            self._quota.disconnected(peer)

@@ -17,6 +17,7 @@ PLAINTEXT = "PLAINTEXT"
 SASL_PLAINTEXT = "SASL_PLAINTEXT"
 SASL_PROTOCOLS = (SASL_PLAINTEXT, "SASL_SSL")
 SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", *SASL_PROTOCOLS)
+SERVED_PROTOCOLS = (PLAINTEXT, "SSL", SASL_PLAINTEXT)
 _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
 
 
@@ -107,8 +108,9 @@ def _listener(name: str, text: str, element: str, protocols: Mapping[str, str]) 
     protocol = protocols.get(listener)
     if protocol is None:
         raise ConfigError(name, text, f"listener.security.protocol.map has no security protocol for {listener}")
-    if protocol not in (PLAINTEXT, SASL_PLAINTEXT):
-        rule = f"the {protocol} listener {listener} is refused: TLS is not there yet, only PLAINTEXT and SASL_PLAINTEXT"
+    if protocol not in SERVED_PROTOCOLS:
+        served = ", ".join(SERVED_PROTOCOLS)
+        rule = f"the {protocol} listener {listener} is refused: it is not there yet, only {served}"
         raise ConfigError(name, text, rule)
     return Listener(listener, host, int(port), protocol)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerStartError
 from broker.network.acceptor import Acceptor
@@ -17,6 +17,9 @@ from broker.requests.tasks import RequestTasks
 from broker.settings.config import BrokerConfig
 from client.wire.network import Network
 
+if TYPE_CHECKING:
+    from broker.network.listener_tls import ListenerTls
+
 
 class Listeners:
     """The listeners of one broker. `acceptors`: by name, once they are bound."""
@@ -27,6 +30,15 @@ class Listeners:
         self._network = network
         self._tasks = tasks
         self._hostname = ""
+        self._tls: dict[str, ListenerTls] = {}
+
+    def prepare(self) -> None:
+        """Read the key stores of TLS listeners. Raises ConfigError."""
+        for listener in self._config.listeners:
+            if listener.security_protocol in ("SSL", "SASL_SSL"):
+                from broker.network.listener_tls import ListenerTls  # ssl costs a plain broker 10 ms
+
+                self._tls[listener.name] = ListenerTls(listener, self._config.of_listener(listener.name))
 
     async def bind(self, dispatcher: Dispatcher, begin: Mapping[str, Callable[[Connection], None]]) -> None:
         """Bind all listeners. Raises BrokerStartError with the name of one that cannot be bound.
@@ -39,6 +51,9 @@ class Listeners:
             self._hostname = await asyncio.to_thread(socket.getfqdn)  # may ask a name server
         self._quota = ConnectionQuota(now_s=loop.time, call_later=loop.call_later)
         self.settings_changed()
+        self.prepare()  # once more: now with the dynamic settings of the registry
+        for tls in self._tls.values():
+            tls.log_weaknesses()
         budget = MemoryBudget(config.queued_max_request_bytes)
         for listener in config.listeners:
             acceptor = Acceptor(
@@ -54,6 +69,7 @@ class Listeners:
                 backlog=config.socket_listen_backlog_size,
                 is_exempt=len(config.listeners) > 1 and listener.name == config.inter_broker_listener_name,
                 begin=begin.get(listener.name, lambda connection: None),
+                tls=self._tls.get(listener.name),
             )
             self.acceptors[listener.name] = acceptor
             try:

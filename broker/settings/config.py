@@ -375,8 +375,15 @@ class BrokerConfig:
         self.values[name] = value
 
     def _take_prefixed(self, name: str, text: str) -> None:
-        """Parse a setting of one listener; warn if the setting is unknown, or has no effect."""
-        setting = BROKER_SETTINGS.get(base_name(name))
+        """Parse a setting of one listener; warn if the setting is unknown, or has no effect.
+
+        The name of the listener may be in upper case. Kafka ignores such a setting; with ssl.client.auth, for example,
+        the listener would then be open.
+        """
+        base = base_name(name)
+        listener, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
+        name = f"{LISTENER_PREFIX}{listener.lower()}{dot}{rest}"
+        setting = BROKER_SETTINGS.get(base)
         if setting is not None:
             try:
                 self.prefixed[name] = setting.parse(text)

@@ -1,7 +1,8 @@
 """Settings of TLS, SASL, delegation tokens, authorization and stored passwords.
 
 Only those with `acts=True` have an effect: of the others, those that promise safety are refused
-(`broker/settings/refused.py`), and the rest cause a warning.
+(`broker/settings/refused.py`), and the rest cause a warning. Settings of TLS that choose parts of Java are checked: a
+name that Java does not have, or that would mean something else than OpenSSL, is refused.
 """
 
 from __future__ import annotations
@@ -130,31 +131,31 @@ SECURITY_SETTINGS: dict[str, Setting] = table((
     Setting("ssl.allow.san.changes", BOOLEAN, "false", None,
             LOW, READ_ONLY, "Whether a new keystore may lack former alternative names."),
     Setting("ssl.cipher.suites", LIST, "", None,
-            MEDIUM, PER_BROKER, "Cipher suites of TLS listeners."),
+            MEDIUM, PER_BROKER, "Cipher suites of TLS listeners; of those of TLS 1.3, all or none.", acts=True),
     Setting("ssl.client.auth", STRING, "none", OneOf("required", "requested", "none"),
-            MEDIUM, PER_BROKER, "Whether TLS listeners ask for a client certificate."),
+            MEDIUM, PER_BROKER, "Whether TLS listeners ask for a client certificate.", acts=True),
     Setting("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3", None,
-            MEDIUM, PER_BROKER, "TLS versions that are offered."),
+            MEDIUM, PER_BROKER, "TLS versions that are offered.", acts=True),
     Setting("ssl.endpoint.identification.algorithm", STRING, "https", None,
             LOW, PER_BROKER, "Whether host names are verified."),
     Setting("ssl.engine.factory.class", CLASS, None, None,
             LOW, PER_BROKER, "Java class that makes TLS engines."),
     Setting("ssl.key.password", PASSWORD, None, None,
-            MEDIUM, PER_BROKER, "Password of the private key."),
+            MEDIUM, PER_BROKER, "Password of the private key, if it is not that of the key store.", acts=True),
     Setting("ssl.keymanager.algorithm", STRING, "SunX509", None,
             MEDIUM, PER_BROKER, "Java's key manager."),
     Setting("ssl.keystore.certificate.chain", PASSWORD, None, None,
-            MEDIUM, PER_BROKER, "Certificate chain in PEM."),
+            MEDIUM, PER_BROKER, "Certificate chain in PEM, with ssl.keystore.key.", acts=True),
     Setting("ssl.keystore.key", PASSWORD, None, None,
-            MEDIUM, PER_BROKER, "Private key in PEM."),
+            MEDIUM, PER_BROKER, "Private key in PEM, in place of a file.", acts=True),
     Setting("ssl.keystore.location", STRING, None, None,
-            MEDIUM, PER_BROKER, "File with the private key."),
+            MEDIUM, PER_BROKER, "File with the private key and its certificates.", acts=True),
     Setting("ssl.keystore.password", PASSWORD, None, None,
-            MEDIUM, PER_BROKER, "Password of that file."),
+            MEDIUM, PER_BROKER, "Password of that file.", acts=True),
     Setting("ssl.keystore.type", STRING, "JKS", None,
-            MEDIUM, PER_BROKER, "Type of that file."),
+            MEDIUM, PER_BROKER, "Type of that file: JKS, PKCS12 or PEM.", acts=True),
     Setting("ssl.principal.mapping.rules", STRING, "DEFAULT", None,
-            LOW, READ_ONLY, "Rules that turn certificate subjects into user names."),
+            LOW, READ_ONLY, "Rules that turn certificate subjects into user names.", acts=True),
     Setting("ssl.protocol", STRING, "TLSv1.3", None,
             MEDIUM, PER_BROKER, "TLS version."),
     Setting("ssl.provider", STRING, None, None,
@@ -164,12 +165,12 @@ SECURITY_SETTINGS: dict[str, Setting] = table((
     Setting("ssl.trustmanager.algorithm", STRING, "PKIX", None,
             MEDIUM, PER_BROKER, "Java's trust manager."),
     Setting("ssl.truststore.certificates", PASSWORD, None, None,
-            MEDIUM, PER_BROKER, "Trusted certificates in PEM."),
+            MEDIUM, PER_BROKER, "Trusted certificates in PEM, in place of a file.", acts=True),
     Setting("ssl.truststore.location", STRING, None, None,
-            MEDIUM, PER_BROKER, "File with trusted certificates."),
+            MEDIUM, PER_BROKER, "File with trusted certificates.", acts=True),
     Setting("ssl.truststore.password", PASSWORD, None, None,
-            MEDIUM, PER_BROKER, "Password of that file."),
+            MEDIUM, PER_BROKER, "Password of that file.", acts=True),
     Setting("ssl.truststore.type", STRING, "JKS", None,
-            MEDIUM, PER_BROKER, "Type of that file."),
+            MEDIUM, PER_BROKER, "Type of that file: JKS, PKCS12 or PEM.", acts=True),
 ))
 # fmt: on

@@ -5,7 +5,7 @@ import pytest
 from broker.network.listener import Listener, check_ports, parse_listeners, parse_protocol_map
 from storage.setting import ConfigError
 
-PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "INSIDE": "PLAINTEXT", "SSL": "SSL"}
+PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "INSIDE": "PLAINTEXT", "SSL": "SSL", "SASL": "SASL_SSL"}
 
 
 def parse(text):
@@ -39,7 +39,7 @@ def test_syntax(text, listeners):
         ("PLAINTEXT://a/b:1", "NAME://host:port"),
         ("PLAINTEXT://a:65536", "65535"),
         ("OTHER://a:1", "no security protocol for OTHER"),
-        ("SSL://a:1", "not there yet"),
+        ("SASL://a:1", "not there yet"),
         ("PLAINTEXT://a:1,plaintext://b:2", "PLAINTEXT occurs twice"),
     ],
 )

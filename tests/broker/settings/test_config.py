@@ -71,6 +71,8 @@ def specimens(name):
     if setting.validator is not None:
         bad = {"INT": "-200000", "SHORT": "-2000", "LONG": "-3", "DOUBLE": "-1"}.get(setting.type.name, "unheard-of")
         return setting.default_text or "5", bad
+    if name.startswith("ssl."):  # checked with the files that they name: tests/broker/network/test_listener_tls.py
+        return setting.default_text or "x", None
     return {"BOOLEAN": ("false", "maybe"), "INT": ("5", "five"), "LONG": ("5", "five"), "DOUBLE": ("0.5", "half")}[
         setting.type.name
     ]
@@ -245,8 +247,19 @@ def test_security_settings_without_effect_are_refused(name, value):
 
 
 def test_a_listener_name_may_be_mapped_to_tls():
-    with pytest.raises(ConfigError, match="the SSL listener OUTSIDE is refused"):
-        BrokerConfig({"listeners": "OUTSIDE://:1", "listener.security.protocol.map": "OUTSIDE:SSL"})
+    protocols = "INSIDE:PLAINTEXT,OUTSIDE:SSL"
+    listeners = {"listeners": "INSIDE://:1,OUTSIDE://:2", "listener.security.protocol.map": protocols}
+    config = BrokerConfig(listeners | {"inter.broker.listener.name": "INSIDE"})
+    assert [one.security_protocol for one in config.listeners] == ["PLAINTEXT", "SSL"]
+    with pytest.raises(ConfigError, match="must be a PLAINTEXT listener, not SSL"):
+        BrokerConfig(listeners | {"inter.broker.listener.name": "OUTSIDE"})
+    with pytest.raises(ConfigError, match="the SASL_SSL listener OUTSIDE is refused"):
+        BrokerConfig(listeners | {"listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL"})
+
+
+def test_the_prefix_of_a_listener_may_be_in_upper_case():
+    config = BrokerConfig({"listener.name.OUTSIDE.ssl.client.auth": "required"})
+    assert config.of_listener("OUTSIDE").value("ssl.client.auth") == "required"
 
 
 @pytest.mark.parametrize("name", ["delegation.token.secret.key", "delegation.token.master.key"])
@@ -257,14 +270,14 @@ def test_refused_passwords_are_not_shown(name):
 
 
 def test_warned_passwords_are_not_shown():
-    assert BrokerConfig({"ssl.key.password": "hush"}).warnings == [
-        "ssl.key.password=[hidden] has no effect in Ottla yet"
+    assert BrokerConfig({"password.encoder.secret": "hush"}).warnings == [
+        "password.encoder.secret=[hidden] has no effect in Ottla yet"
     ]
 
 
 def test_listener_prefixed_names_are_accepted_with_a_warning():
-    config = BrokerConfig({"listener.name.internal.ssl.keystore.location": "/k"})
-    assert config.warnings == ["listener.name.internal.ssl.keystore.location has no effect in Ottla yet"]
+    config = BrokerConfig({"listener.name.internal.sasl.kerberos.kinit.cmd": "/k"})
+    assert config.warnings == ["listener.name.internal.sasl.kerberos.kinit.cmd has no effect in Ottla yet"]
 
 
 @pytest.mark.parametrize(

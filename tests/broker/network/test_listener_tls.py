@@ -1,0 +1,204 @@
+"""Which TLS settings of a listener start, and which refuse: the rows of start-up.tsv, recorded from Kafka."""
+
+import csv
+import subprocess
+
+import pytest
+
+from broker.network.listener import Listener
+from broker.network.listener_tls import ListenerTls
+from broker.settings.config import BrokerConfig
+from ottla.jvm.java import find_java
+from storage.setting import ConfigError
+from support.certificates import Authority, authority, server_certificate
+from support.reference import REFERENCE
+
+PBES1 = "PBE-SHA1-3DES"
+TRUSTING = ["-storetype", "JKS", "-storepass", "secret", "-noprompt", "-alias", "ca"]
+OURS = {
+    # keys that Java cannot read, and OpenSSL can
+    "PEM inline, encrypted key with ssl.key.password": "starts",
+    "PEM file, encrypted key, ssl.key.password": "starts",
+    # nobody could connect, or nobody would be trusted: these would only look right
+    "PEM inline key that does not belong to the certificate": "refuses",
+    "truststore PKCS12 without password": "refuses",
+    "ssl.enabled.protocols='TLSv1.1'": "refuses",
+    "ssl.enabled.protocols='FOO'": "refuses",
+    "ssl.enabled.protocols='TLSv1.2,FOO'": "refuses",
+    "ssl.cipher.suites=FOO": "refuses",
+    # Python's ssl cannot choose among the cipher suites of TLS 1.3
+    "ssl.cipher.suites=TLS_AES_128_GCM_SHA256": "refuses",
+    "ssl.cipher.suites=TLS_AES_128_GCM_SHA256 with ssl.enabled.protocols=TLSv1.2": "refuses",
+}
+"""Where Ottla differs from Kafka on purpose."""
+
+
+def rows():
+    with (REFERENCE / "security" / "start-up.tsv").open(newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if row["area"] == "tls" and not row["configuration"].startswith("inter-broker"):
+                yield row["configuration"], OURS.get(row["configuration"], row["result"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stores")
+    server = server_certificate()
+    server.write(folder / "server.p12")
+    server.write(folder / "server.pem")
+    server.write(folder / "encrypted.pem", "keysecret")
+    authority().write(folder / "ca.p12")
+    authority().write(folder / "ca.pem")
+    (folder / "garbage").write_bytes(b"garbage" * 100)
+    keytool = find_java().with_name("keytool")
+    importing = ["-importkeystore", "-srckeystore", folder / "server.p12", "-srcstorepass", "secret", "-noprompt"]
+    for command in (
+        [*importing, "-destkeystore", folder / "server.jks", "-deststoretype", "JKS", "-deststorepass", "secret"],
+        ["-importcert", "-file", folder / "ca.pem", "-keystore", folder / "ca.jks", *TRUSTING],
+    ):
+        subprocess.run([keytool, *command], check=True, capture_output=True)
+    for name, issued in {
+        "expired": authority().issue("CN=broker", expired=True),
+        "future": authority().issue("CN=broker", future=True),
+        "nosan": authority().issue("CN=broker"),
+        "san": authority().issue("CN=broker", sans=("example.org",)),
+        "ec": server,
+        "ca2": Authority("CN=second CA").issue("CN=broker"),
+    }.items():
+        issued.write(folder / f"{name}.p12")
+    legacy = ["openssl", "pkcs8", "-topk8", "-v1", PBES1, "-in", folder / "server.pem", "-passout", "pass:keysecret"]
+    (folder / "pbes1.pem").write_bytes(subprocess.run(legacy, check=True, capture_output=True).stdout)
+    return folder
+
+
+def keystore(name, password="secret", kind=None, key_password=None):
+    values = {"ssl.keystore.location": name, "ssl.keystore.password": password}
+    values |= {"ssl.keystore.type": kind, "ssl.key.password": key_password}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def truststore(name, password=None, kind=None):
+    values = {"ssl.truststore.location": name, "ssl.truststore.password": password, "ssl.truststore.type": kind}
+    return keystore("server.p12") | {name: value for name, value in values.items() if value is not None}
+
+
+def inline(key="KEY", chain="CHAIN", **others):
+    values = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+    values |= {f"ssl.{name.replace('_', '.')}": value for name, value in others.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+GOOD = keystore("server.p12")
+CASES = {
+    "SSL listener, no keystore at all": {},
+    "JKS keystore, both passwords": keystore("server.jks", key_password="secret"),
+    "JKS keystore, no ssl.key.password": keystore("server.jks"),
+    "JKS keystore, wrong ssl.keystore.password": keystore("server.jks", "wrong"),
+    "JKS keystore, wrong ssl.key.password": keystore("server.jks", key_password="wrong"),
+    "JKS keystore, no passwords": keystore("server.jks", None),
+    "keystore file does not exist": keystore("none.jks"),
+    "keystore file is not a keystore": keystore("garbage"),
+    "PKCS12 keystore with ssl.keystore.type=PKCS12, no ssl.key.password": keystore("server.p12", kind="PKCS12"),
+    "PKCS12 keystore, ssl.keystore.type not set (JKS)": keystore("server.p12"),
+    "PKCS12 keystore, ssl.key.password different from the keystore password": keystore(
+        "server.p12", key_password="other"
+    ),
+    "JKS keystore with ssl.keystore.type=PKCS12": keystore("server.jks", kind="PKCS12"),
+    "ssl.keystore.type=FOO": keystore("server.p12", kind="FOO"),
+    "keystore without a private key (only the CA certificate)": keystore("ca.p12"),
+    "PEM inline key and chain": inline(),
+    "PEM inline, encrypted key with ssl.key.password": inline("ENCRYPTED", key_password="keysecret"),
+    "PEM inline, encrypted key, wrong ssl.key.password": inline("ENCRYPTED", key_password="wrong"),
+    "PEM inline, encrypted key, no ssl.key.password": inline("ENCRYPTED"),
+    "PEM inline, plain key with ssl.key.password": inline(key_password="keysecret"),
+    "PEM inline key, no chain": inline(chain=None),
+    "PEM inline chain, no key": inline(key=None),
+    "PEM inline with ssl.keystore.password": inline(keystore_password="secret"),
+    "PEM inline with ssl.keystore.location as well": inline(keystore_location="server.pem"),
+    "PEM inline but ssl.keystore.type not PEM": inline(keystore_type="JKS"),
+    "PEM inline key that does not belong to the certificate": inline("OTHER"),
+    "PEM inline garbage": inline("garbage", "garbage"),
+    "PEM file (key and chain in one file)": keystore("server.pem", None, "PEM"),
+    "PEM file with ssl.keystore.password": keystore("server.pem", "secret", "PEM"),
+    "PEM file, encrypted key, ssl.key.password": keystore("encrypted.pem", None, "PEM", "keysecret"),
+    "PEM file without a key": keystore("ca.pem", None, "PEM"),
+    "truststore JKS with password": truststore("ca.jks", "secret"),
+    "truststore JKS without password": truststore("ca.jks"),
+    "truststore PKCS12 without password": truststore("ca.p12", kind="PKCS12"),
+    "truststore wrong password": truststore("ca.jks", "wrong"),
+    "truststore file does not exist": truststore("none.jks", "secret"),
+    "truststore PEM file": truststore("ca.pem", kind="PEM"),
+    "truststore PEM file with ssl.truststore.password": truststore("ca.pem", "secret", "PEM"),
+    "truststore PEM inline": GOOD | {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "CA"},
+    "truststore PEM inline, type not PEM": GOOD | {"ssl.truststore.certificates": "CA"},
+    "truststore password without location": GOOD | {"ssl.truststore.password": "secret"},
+    "ssl.client.auth=required without truststore": GOOD | {"ssl.client.auth": "required"},
+    "listener.name.ssl.ssl.client.auth=foo": GOOD | {"listener.name.ssl.ssl.client.auth": "foo"},
+    "ssl.cipher.suites=TLS_AES_128_GCM_SHA256 with ssl.enabled.protocols=TLSv1.2": GOOD
+    | {"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256", "ssl.enabled.protocols": "TLSv1.2"},
+    "prefixed only: listener.name.ssl.ssl.keystore.location (and password, type)": {
+        f"listener.name.ssl.{name}": value for name, value in keystore("server.p12", kind="PKCS12").items()
+    },
+    "prefix in upper case: listener.name.SSL.ssl.keystore.location": {
+        f"listener.name.SSL.{name}": value for name, value in GOOD.items()
+    },
+    f"PEM inline, key encrypted with {PBES1}, ssl.key.password": inline("PBES1", key_password="keysecret"),
+    f"PEM inline, key encrypted with {PBES1}, wrong ssl.key.password": inline("PBES1", key_password="wrong"),
+    f"PEM inline, key encrypted with {PBES1}, no ssl.key.password": inline("PBES1"),
+}
+
+
+def settings_of(configuration):
+    if configuration in CASES:
+        return CASES[configuration]
+    if configuration.startswith("PKCS12, certificate: "):
+        return keystore(configuration.split(": ")[1].split(",")[0] + ".p12", kind="PKCS12")
+    name, _, value = configuration.partition("=")
+    return GOOD | {name: value.strip("'")}
+
+
+def in_folder(folder, values):
+    texts = {
+        "KEY": server_certificate().key_pem(),
+        "ENCRYPTED": server_certificate().key_pem("keysecret"),
+        "OTHER": authority().issue("CN=other").key_pem(),
+        "PBES1": (folder / "pbes1.pem").read_text(),
+        "CHAIN": server_certificate().chain_pem(),
+        "CA": authority().pem(),
+    }
+    return {
+        name: str(folder / value) if name.endswith("location") else texts.get(value, value)
+        for name, value in values.items()
+    }
+
+
+def listener_tls(values):
+    config = BrokerConfig(values, has_file=False)
+    return ListenerTls(Listener("SSL", "127.0.0.1", 0, "SSL"), config.of_listener("SSL"))
+
+
+@pytest.mark.parametrize(("configuration", "result"), list(rows()))
+def test_a_configuration_starts_or_refuses_like_kafka(folder, configuration, result):
+    values = in_folder(folder, settings_of(configuration))
+    if result == "starts":
+        listener_tls(values)
+        return
+    with pytest.raises(ConfigError) as caught:
+        listener_tls(values)
+    for secret in ("keysecret", "BEGIN", "=secret", "=wrong"):
+        assert secret not in str(caught.value)
+
+
+def test_an_error_names_the_setting_with_the_prefix_of_the_listener(folder):
+    values = {"listener.name.ssl.ssl.keystore.location": "/none", "listener.name.ssl.ssl.keystore.password": "secret"}
+    with pytest.raises(ConfigError, match=r"^listener\.name\.ssl\.ssl\.keystore\.location: /none cannot be read: No"):
+        listener_tls(values)
+
+
+def test_what_no_client_can_use_causes_a_warning(folder, caplog):
+    listener_tls({}).log_weaknesses()
+    listener_tls(in_folder(folder, GOOD | {"ssl.client.auth": "required"})).log_weaknesses()
+    assert [one.getMessage() for one in caplog.records] == [
+        "listener SSL has no key store: every TLS handshake fails (ssl.keystore.location)",
+        "listener SSL has no trust store: no client certificate is trusted (ssl.truststore.location)",
+    ]
