@@ -18,7 +18,7 @@ from storage.file_system import FileSystem
 from support.broker import settings
 from support.deadlines import DEADLINE_S
 from support.polling import until
-from support.wire import NOW_MS, append, batch, create_topic, fetch, wire_client
+from support.wire import NOW_MS, append, batch, create_topic, fetch, until_led, wire_client
 
 VALUE = b"v" * 20_000
 
@@ -110,6 +110,8 @@ async def three_segments(tmp_path, fs, *, started_again=False):
             yield broker, log
             return
     async with Broker(config, fs=fs) as broker:
+        async with wire_client(broker.bootstrap_servers) as client:
+            await until_led(client.call)
         yield broker, broker.services.logs.get("t", 0)
 
 
