@@ -19,6 +19,7 @@ from broker.broker import Broker
 from broker.controller.controller import Controller
 from broker.errors import BrokerStartError
 from broker.settings.config import BrokerConfig
+from ottla.cluster.ports import free_ports
 from registry.embedded.store import EmbeddedStore
 from storage.log_manager import LogManager
 from support.broker import broker_process, running_broker, settings
@@ -245,8 +246,8 @@ async def test_repeated_signals_stop_it_once(tmp_path):
 
 
 async def test_clients_are_closed_and_the_port_is_free(tmp_path):
-    async with running_broker(tmp_path / "data") as broker:
-        port = broker.acceptors["PLAINTEXT"].port
+    (port,) = free_ports(1)  # one that the system gives to nobody else as soon as it is free
+    async with running_broker(tmp_path / "data", listeners=f"PLAINTEXT://127.0.0.1:{port}") as broker:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         broker.stop()
         with contextlib.suppress(ConnectionResetError):

@@ -22,6 +22,7 @@ from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
+from ottla.cluster.ports import free_ports
 from protocol.uuid import uuid_to_string
 from registry.embedded.store import EmbeddedStore
 from registry.znodes.controller import ControllerZnode
@@ -358,17 +359,16 @@ async def test_a_broker_stops_while_clients_keep_their_connections(tmp_path: Pat
 
 
 async def test_a_broker_without_console_requests_stops(tmp_path: Path) -> None:
-    async with running_broker(tmp_path / "data", ottla_console_listener="127.0.0.1:0") as broker:
-        assert broker.console is not None
-        port = broker.console.port
+    (port,) = free_ports(1)
+    async with running_broker(tmp_path / "data", ottla_console_listener=f"127.0.0.1:{port}"):
+        pass
     with socket.create_server(("127.0.0.1", port)):  # free again
         pass
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="reads what a process has mapped from /proc")
 async def test_aiohttp_is_loaded_by_the_first_connection(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     with BrokerProcess(tmp_path / "data", {"ottla.console.listener": f"127.0.0.1:{port}"}) as process:
         assert not has_loaded(process.pid, "aiohttp")
         async with aiohttp.ClientSession() as http:

@@ -129,9 +129,9 @@ async def test_connections_sessions_and_waiting_requests(tmp_path: Path) -> None
         services = broker.services
         assert services is not None
         servers = broker.bootstrap_servers
+        idle = await scrape(broker)
         async with Admin(bootstrap_servers=servers) as admin:
             await admin.create_topic("things", 1)
-        idle = await scrape(broker)
         async with Reader(bootstrap_servers=servers, fetch_max_wait_ms=20_000) as reader:
             reader.assign({TopicPartition("things", 0): 0})
             reading = asyncio.create_task(reader.fetch(timeout_ms=20_000))

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ottla.cluster.ports import free_ports
 from registry.errors import (
     ConnectionLossError,
     DataTooLargeError,
@@ -58,9 +59,8 @@ async def opened():
     ],
 )
 async def test_no_zookeeper(opened, connect, cause):
-    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as free:
-        ports = {"silent": silent.getsockname()[1], "free": free.getsockname()[1]}
-        free.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ports = {"silent": silent.getsockname()[1], "free": free_ports(1)[0]}
         connect = connect.format_map(ports)
         registry = opened(connect + "/kafka", connection_timeout_ms=300)
         for _ in range(2):  # it may be tried again
@@ -95,8 +95,7 @@ async def test_no_thread_is_left(backend, opened, eventually):
 
 
 async def test_one_of_several_servers_is_enough(backend, opened):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     hosts = f"127.0.0.1:{port},localhost:{port},{backend.ensemble.connect}"
     registry = opened(hosts + backend.chroot)
     await registry.start()
