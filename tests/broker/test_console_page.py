@@ -14,6 +14,7 @@ from broker.first_commands import first_commands
 from client.admin.admin import Admin
 from client.consumer.consumer import Consumer
 from client.producer.producer import Producer
+from ottla.cluster.ports import free_ports
 from support.broker import BrokerProcess, running_broker
 from support.browser import chromium, opened
 
@@ -207,11 +208,10 @@ async def test_topics_can_be_filtered_by_name(browser: Browser, tmp_path: Path) 
         await expect(names(page)).to_have_count(8)
 
 
-async def test_page_reports_when_the_broker_stops_and_resumes_answering(
-    browser: Browser, tmp_path: Path, unused_tcp_port: int
-) -> None:
-    url = f"http://127.0.0.1:{unused_tcp_port}/"
-    with BrokerProcess(tmp_path / "data", {"ottla.console.listener": f"127.0.0.1:{unused_tcp_port}"}) as process:
+async def test_page_reports_when_the_broker_stops_and_resumes_answering(browser: Browser, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}/"
+    with BrokerProcess(tmp_path / "data", {"ottla.console.listener": f"127.0.0.1:{port}"}) as process:
         async with Admin(bootstrap_servers=process.bootstrap) as admin:
             await admin.create_topic("orders", 1)
         async with opened(browser, url, allowed_error="net::ERR_") as page:

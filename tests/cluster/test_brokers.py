@@ -115,7 +115,11 @@ async def test_expired_sessions(cluster):
         await until(is_back, "it is registered again")
         for partition in range(3):
             await until(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")
-    assert await cluster.controller() in {0, 1, 2}
+
+    async def is_controlled():
+        return await cluster.controller() in {0, 1, 2}
+
+    await until(is_controlled, "there is a controller")
     await cluster.acquainted(0, 1, 2)
     await cluster.create_topic("u", {0: [0], 1: [1], 2: [2]})
 

@@ -14,6 +14,7 @@ import ottla as package
 from client.wire.connection import SOFTWARE_VERSION
 from ottla.app import COMMANDS as SUMMARIES
 from ottla.app import app, load_command, run_app
+from ottla.cluster.ports import free_ports
 from ottla.command_line.broker_arguments import parse_arguments, parse_settings, run_from_arguments
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.commands.groups.groups import groups
@@ -313,8 +314,8 @@ def test_only_near_names_are_suggested(name, near):
     assert suggest(name, known) == (f" (did you mean {' or '.join(near)}?)" if near else "")
 
 
-def test_a_console_is_no_bootstrap_server(ottla, tmp_path, unused_tcp_port):
-    address = f"127.0.0.1:{unused_tcp_port}"
+def test_a_console_is_no_bootstrap_server(ottla, tmp_path):
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     with broker_process(tmp_path / "data", ottla_console_listener=address):
         said = ottla("topics", "list", "-b", address, code=1).err
     assert f"no broker answers at {address} (an HTTP server answers there, perhaps a console;" in said
