@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from broker.apis.add_offsets_to_txn import AddOffsetsToTxnHandler
 from broker.apis.add_partitions_to_txn import AddPartitionsToTxnHandler
 from broker.apis.allocate_producer_ids import AllocateProducerIdsHandler
+from broker.apis.alter_client_quotas import AlterClientQuotasHandler
 from broker.apis.alter_configs import AlterConfigsHandler
 from broker.apis.alter_partition import AlterPartitionHandler
 from broker.apis.alter_partition_reassignments import AlterPartitionReassignmentsHandler
@@ -24,6 +25,7 @@ from broker.apis.create_topics import CreateTopicsHandler
 from broker.apis.delete_groups import DeleteGroupsHandler
 from broker.apis.delete_records import DeleteRecordsHandler
 from broker.apis.delete_topics import DeleteTopicsHandler
+from broker.apis.describe_client_quotas import DescribeClientQuotasHandler
 from broker.apis.describe_cluster import DescribeClusterHandler
 from broker.apis.describe_configs import DescribeConfigsHandler
 from broker.apis.describe_groups import DescribeGroupsHandler
@@ -126,6 +128,8 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, ListPartitionReassignmentsHandler),
     Api(ApiKey.OFFSET_DELETE, 0, 0, OffsetDeleteHandler),
     Api(ApiKey.ALTER_PARTITION, 0, 3, AlterPartitionHandler),
+    Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, DescribeClientQuotasHandler),
+    Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, AlterClientQuotasHandler),
     Api(ApiKey.UPDATE_FEATURES, 0, 1, UpdateFeaturesHandler),
     Api(ApiKey.DESCRIBE_CLUSTER, 0, 1, DescribeClusterHandler),
     Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, DescribeProducersHandler),
