@@ -16,6 +16,7 @@ from broker.apis.alter_configs import AlterConfigsHandler
 from broker.apis.alter_partition import AlterPartitionHandler
 from broker.apis.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from broker.apis.alter_replica_log_dirs import AlterReplicaLogDirsHandler
+from broker.apis.alter_user_scram_credentials import AlterUserScramCredentialsHandler
 from broker.apis.api_versions import ApiVersionsHandler
 from broker.apis.consumer_group_describe import ConsumerGroupDescribeHandler
 from broker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatHandler
@@ -32,6 +33,7 @@ from broker.apis.describe_groups import DescribeGroupsHandler
 from broker.apis.describe_log_dirs import DescribeLogDirsHandler
 from broker.apis.describe_producers import DescribeProducersHandler
 from broker.apis.describe_transactions import DescribeTransactionsHandler
+from broker.apis.describe_user_scram_credentials import DescribeUserScramCredentialsHandler
 from broker.apis.elect_leaders import ElectLeadersHandler
 from broker.apis.end_txn import EndTxnHandler
 from broker.apis.fetch import FetchHandler
@@ -127,6 +129,8 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, AlterPartitionReassignmentsHandler),
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, ListPartitionReassignmentsHandler),
     Api(ApiKey.OFFSET_DELETE, 0, 0, OffsetDeleteHandler),
+    Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, DescribeUserScramCredentialsHandler),
+    Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, AlterUserScramCredentialsHandler),
     Api(ApiKey.ALTER_PARTITION, 0, 3, AlterPartitionHandler),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, DescribeClientQuotasHandler),
     Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, AlterClientQuotasHandler),
