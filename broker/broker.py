@@ -333,6 +333,8 @@ class Broker:
         configs.entities.subscribe(services.quotas.config_changed)
         configs.on_topic_changed = partial(self._topic_changed, services)
         configs.on_broker_changed = partial(self._settings_changed, services)
+        configs.on_broker_loaded = self._listeners.use_new_stores
+        configs.dynamic.check_listeners = self._listeners.check
         return services
 
     def _candidate(self, broker_id: int, configs: ConfigStore, registry: Registry) -> Controller:

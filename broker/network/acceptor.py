@@ -48,7 +48,6 @@ class Acceptor:
         """run_later: runs the reads that must leave the event loop. max_idle_s: negative for no limit.
 
         begin: called for each new connection, before its first frame: it may set another frame handler.
-
         is_exempt: this is a separate inter-broker listener, to which `max.connections` does not apply.
         tls: connections are encrypted.
         """

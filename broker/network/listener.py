@@ -16,6 +16,7 @@ from storage.setting import ConfigError
 PLAINTEXT = "PLAINTEXT"
 SASL_PLAINTEXT = "SASL_PLAINTEXT"
 SASL_PROTOCOLS = (SASL_PLAINTEXT, "SASL_SSL")
+TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", *SASL_PROTOCOLS)
 SERVED_PROTOCOLS = (PLAINTEXT, "SSL", SASL_PLAINTEXT)
 _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
@@ -108,10 +109,6 @@ def _listener(name: str, text: str, element: str, protocols: Mapping[str, str]) 
     protocol = protocols.get(listener)
     if protocol is None:
         raise ConfigError(name, text, f"listener.security.protocol.map has no security protocol for {listener}")
-    if protocol not in SERVED_PROTOCOLS:
-        served = ", ".join(SERVED_PROTOCOLS)
-        rule = f"the {protocol} listener {listener} is refused: it is not there yet, only {served}"
-        raise ConfigError(name, text, rule)
     return Listener(listener, host, int(port), protocol)
 
 

@@ -11,7 +11,7 @@ from broker.errors import BrokerStartError
 from broker.network.acceptor import Acceptor
 from broker.network.connection import Connection
 from broker.network.limits import ConnectionQuota, MemoryBudget
-from broker.network.listener import Listener
+from broker.network.listener import TLS_PROTOCOLS, Listener
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.tasks import RequestTasks
 from broker.settings.config import BrokerConfig
@@ -35,7 +35,7 @@ class Listeners:
     def prepare(self) -> None:
         """Read the key stores of TLS listeners. Raises ConfigError."""
         for listener in self._config.listeners:
-            if listener.security_protocol in ("SSL", "SASL_SSL"):
+            if listener.security_protocol in TLS_PROTOCOLS:
                 from broker.network.listener_tls import ListenerTls  # ssl costs a plain broker 10 ms
 
                 self._tls[listener.name] = ListenerTls(listener, self._config.of_listener(listener.name))
@@ -87,6 +87,16 @@ class Listeners:
             creation_rate_per_s=config.max_connection_creation_rate,
         )
 
+    def check(self, after: BrokerConfig) -> None:
+        """Raise ConfigError if the running listeners cannot use these settings."""
+        for name, tls in self._tls.items():
+            tls.check(after.of_listener(name))
+
+    def use_new_stores(self) -> None:
+        """Use changed key stores and trust stores for new connections."""
+        for name, tls in self._tls.items():
+            tls.use_stores_of(self._config.of_listener(name))
+
     def _receive_buffer_bytes(self) -> int:
         """Return the configured size; -1, for the system's automatic tuning, if it is not set.
 
@@ -106,7 +116,8 @@ class Listeners:
 
     def services(self) -> list[Coroutine[Any, Any, None]]:
         """Return the work to run while the listeners accept connections."""
-        return [acceptor.run() for acceptor in self.acceptors.values()]
+        watching = [tls.watch_files() for tls in self._tls.values()]
+        return [*(acceptor.run() for acceptor in self.acceptors.values()), *watching]
 
     async def close(self) -> None:
         """Stop accepting, and close all connections."""

@@ -12,6 +12,7 @@ from registry.errors import BadArgumentsError
 from registry.paths import validate_path
 from registry.znodes.tree import is_ours
 from registry.zookeeper.address import ZooKeeperAddress
+from security.password_encoder import CIPHER, KEY_BITS, KEY_FACTORIES
 from storage.setting import ConfigError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def check_values(config: BrokerConfig) -> None:
     _check_legacy07_chroot(config)
     _check_replica_selector(config)
     _check_groups(config)
+    _check_password_encoder(config)
     values: dict[str, Any] = config.values
     for low, high in ORDERED:
         if values[low] > values[high]:
@@ -212,6 +214,16 @@ def _check_legacy07_chroot(config: BrokerConfig) -> None:
         raise ConfigError(name, chroot, "needs zookeeper.connect: other programs cannot read the embedded registry")
     if any(":" in listener.host for listener in config.advertised_listeners[:1]):
         raise ConfigError(name, chroot, "Kafka 0.7's tree cannot contain IPv6 addresses (advertised.listeners)")
+
+
+def _check_password_encoder(config: BrokerConfig) -> None:
+    for name, value, allowed in (
+        ("password.encoder.cipher.algorithm", config.password_encoder_cipher_algorithm, (CIPHER,)),
+        ("password.encoder.keyfactory.algorithm", config.password_encoder_keyfactory_algorithm, tuple(KEY_FACTORIES)),
+        ("password.encoder.key.length", config.password_encoder_key_length, KEY_BITS),
+    ):
+        if value is not None and value not in allowed:
+            raise ConfigError(name, value, f"must be one of {', '.join(map(str, allowed))}")
 
 
 def _check_groups(config: BrokerConfig) -> None:

@@ -110,6 +110,12 @@ class BrokerConfig:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    password_encoder_cipher_algorithm: str
+    password_encoder_iterations: int
+    password_encoder_key_length: int
+    password_encoder_keyfactory_algorithm: str | None
+    password_encoder_old_secret: str | None
+    password_encoder_secret: str | None
     ottla_console_listener: HostPort | None
     ottla_jmx_port: int
     ottla_log_format: str
@@ -337,18 +343,25 @@ class BrokerConfig:
         copy = object.__new__(BrokerConfig)
         copy.__dict__.update(self.__dict__)
         copy.warnings = []
-        copy.values = dict(self.values)
+        copy.values, copy.prefixed = dict(self.values), dict(self.prefixed)
         for layer in layers:
             for name, text in layer.items():
                 setting = BROKER_SETTINGS.get(name) or DYNAMIC_QUOTAS.get(name)
                 if setting is not None:
                     copy.values[name] = setting.parse(text)
+                elif name.startswith(LISTENER_PREFIX):
+                    copy._parse_prefixed(name, text)
         copy._resolve()
         return copy
 
     def become(self, other: BrokerConfig) -> frozenset[str]:
         """Replace the values with those of `other`, in place, and return the names of the changed settings."""
-        changed = frozenset(name for name, value in other.values.items() if value != self.values.get(name))
+        changed = frozenset(
+            name
+            for new, old in ((other.values, self.values), (other.prefixed, self.prefixed))
+            for name in new.keys() | old.keys()
+            if new.get(name) != old.get(name)
+        )
         warnings, assigned = self.warnings, self._assigned_id
         self.__dict__.update(other.__dict__)
         self.warnings = warnings
@@ -375,22 +388,26 @@ class BrokerConfig:
         self.values[name] = value
 
     def _take_prefixed(self, name: str, text: str) -> None:
-        """Parse a setting of one listener; warn if the setting is unknown, or has no effect.
+        """Parse a setting of one listener; warn if the setting is unknown, or has no effect."""
+        setting = self._parse_prefixed(name, text)
+        if setting is None or not setting.acts:
+            self.warnings.append(f"{name} has no effect in Ottla yet")
+
+    def _parse_prefixed(self, name: str, text: str) -> Setting | None:
+        """Parse a setting of one listener. Return its row; None if it is unknown.
 
         The name of the listener may be in upper case. Kafka ignores such a setting; with ssl.client.auth, for example,
         the listener would then be open.
         """
-        base = base_name(name)
         listener, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
         name = f"{LISTENER_PREFIX}{listener.lower()}{dot}{rest}"
-        setting = BROKER_SETTINGS.get(base)
+        setting = BROKER_SETTINGS.get(base_name(name))
         if setting is not None:
             try:
                 self.prefixed[name] = setting.parse(text)
             except ConfigError as error:
                 raise ConfigError(name, error.value, error.rule) from None
-        if setting is None or not setting.acts:
-            self.warnings.append(f"{name} has no effect in Ottla yet")
+        return setting
 
     def _unknown(self, name: str, text: str) -> None:
         """Refuse an unknown name; warn if it is in a file, unless it is a mistake. The value may be a password."""

@@ -11,7 +11,7 @@ Kafka's codes for the errors: INVALID_REQUEST for AlterRequestError, and for any
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
 
 from broker.settings.config import BrokerConfig
@@ -26,6 +26,20 @@ CLUSTER_WIDE_PER_LISTENER = ("max.connections", "max.connection.creation.rate", 
 
 FIXED_LISTENERS = ("advertised.listeners", "listener.security.protocol.map", "listeners")
 """Kafka can change listeners while it runs; Ottla cannot yet, and refuses such changes."""
+
+ONLY_PER_LISTENER = (
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""The settings that may be changed only with a listener's prefix."""
 
 THREAD_COUNTS = (
     "background.threads",
@@ -101,10 +115,12 @@ def replace(values: Iterable[tuple[str, str | None]]) -> dict[str, str]:
 class DynamicBrokerConfig:
     """The dynamic settings of this broker and of all brokers; they change its BrokerConfig in place."""
 
-    __slots__ = ("_base", "cluster_wide", "config", "per_broker")
+    __slots__ = ("_base", "check_listeners", "cluster_wide", "config", "per_broker")
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
+        self.check_listeners: Callable[[BrokerConfig], None] = lambda after: None
+        """Raises ConfigError if the listeners cannot use these settings."""
         self._base = config.with_dynamic()
         self.per_broker: dict[str, str] = {}
         self.cluster_wide: dict[str, str] = {}
@@ -115,8 +131,19 @@ class DynamicBrokerConfig:
             _check_one(name, text, per_broker=per_broker)
         layers = (self.cluster_wide, settings) if per_broker else (settings, self.per_broker)
         after = self._base.with_dynamic(*layers)
+        self._check_passwords(settings)
+        self.check_listeners(after)
         for name in THREAD_COUNTS:
             _check_threads(name, self.config.values[name], after.values[name])
+
+    def _check_passwords(self, settings: Mapping[str, str]) -> None:
+        """Passwords are written encrypted, or not at all."""
+        if self.config.password_encoder_secret:
+            return
+        for name in settings:
+            setting = setting_of(name)
+            if setting is not None and setting.is_sensitive:
+                raise ConfigError(name, HIDDEN, "can be changed only if password.encoder.secret is set")
 
     def apply(
         self,
@@ -185,9 +212,7 @@ def _never(setting: Setting, *, prefixed: bool, per_broker: bool) -> str | None:
         return "cannot be changed while the broker runs"
     if name in FIXED_LISTENERS:
         return "cannot be changed while the broker runs yet"
-    if setting.is_sensitive:
-        return "passwords are not supported as dynamic settings yet"
-    if name.startswith("ssl.") and not prefixed:
+    if name in ONLY_PER_LISTENER and not prefixed:
         return f"can only be changed for one listener: listener.name.<name>.{name}"
     for_all = per_broker or name in CLUSTER_WIDE_PER_LISTENER
     if (setting.update_mode == PER_BROKER or prefixed) and not for_all:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from broker.settings.config import BrokerConfig
 from broker.settings.dynamic import DynamicBrokerConfig
 from broker.settings.entities import KINDS, EntityConfigs
+from broker.settings.stored_passwords import StoredPasswords
 from client.wire.backoff import Backoff, Retries
 from registry.errors import NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
 from registry.interface import Registry
@@ -46,6 +47,9 @@ class ConfigStore:
         """The configs of users, clients and addresses."""
         self.on_topic_changed: Callable[[str], None] = lambda topic: None
         self.on_broker_changed: Callable[[], None] = lambda: None
+        self.on_broker_loaded: Callable[[], None] = lambda: None
+        """Called also if no value has changed: a file that is named by a setting may be a new one."""
+        self._passwords = StoredPasswords(config)
         self._broker_id = broker_id
         self._registry = registry
         self._now_ms = now_ms
@@ -98,8 +102,11 @@ class ConfigStore:
         return await self._read(TopicConfigZnode.path(topic))
 
     async def read_broker(self, broker_id: int | None) -> dict[str, str]:
-        """Read a broker's own dynamic settings, or those of all brokers (None), from the registry."""
-        return await self._read(BrokerConfigZnode.path(broker_id))
+        """Read a broker's own dynamic settings, or those of all brokers (None), from the registry.
+
+        Passwords are decrypted; those that cannot be are left out.
+        """
+        return self._passwords.decrypted(await self._read(BrokerConfigZnode.path(broker_id)))
 
     async def _read(self, path: str) -> dict[str, str]:
         try:
@@ -122,6 +129,7 @@ class ConfigStore:
             logger.info("dynamic settings changed: %s", ", ".join(sorted(changed)))
             self._log_configs.clear()
             self.on_broker_changed()
+        self.on_broker_loaded()
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -133,9 +141,9 @@ class ConfigStore:
         await self.load_topic(topic)
 
     async def set_broker(self, broker_id: int | None, settings: Mapping[str, str]) -> None:
-        """Write a broker's dynamic settings (None: of all brokers) and notify every broker."""
+        """Write a broker's dynamic settings (None: of all brokers), passwords encrypted, and notify every broker."""
         path = BrokerConfigZnode.path(broker_id)
-        await self._write(path, settings)
+        await self._write(path, self._passwords.encrypted(settings))
         await self._notify(path)
         await self.load_broker()
 
@@ -162,9 +170,19 @@ class ConfigStore:
     async def start(self) -> None:
         """Load all settings; earlier notifications need not be processed then."""
         self._seen = max(await self._registry.children(ConfigChangesZnode.TEMPLATE), default="")
+        if self._passwords.has_old_secret:
+            await self._use_new_secret()
         await self.load_broker()
         await self.entities.load_all()
         await self.load_topics(await self._registry.children(ConfigEntityTypeZnode.path("topics")))
+
+    async def _use_new_secret(self) -> None:
+        """Encrypt the passwords of password.encoder.old.secret with the new secret."""
+        path = BrokerConfigZnode.path(self._broker_id)
+        stored = await self._read(path)
+        changed = self._passwords.with_new_secret(stored)
+        if changed != stored:
+            await self._write(path, changed)
 
     async def reload(self) -> None:
         """Reload all settings: without a session, this broker may have missed notifications."""

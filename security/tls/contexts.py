@@ -13,6 +13,7 @@ import secrets
 import ssl
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from security.tls.cipher_suites import openssl_ciphers
 from security.tls.errors import TlsConfigError
@@ -31,21 +32,33 @@ _RANDOMS = ("SHA1PRNG", "DRBG", "NativePRNG", "NativePRNGBlocking", "NativePRNGN
 _ENGINE_FACTORY = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
 
 
+class ServerTls(NamedTuple):
+    """The context of a listener, and the certificate that it shows (DER; None without a key store)."""
+
+    context: ssl.SSLContext
+    certificate: bytes | None
+
+
 def server_context(settings: TlsSettings, client_auth: str = "none") -> ssl.SSLContext:
+    """Return the context of a listener; see `server_tls`."""
+    return server_tls(settings, client_auth).context
+
+
+def server_tls(settings: TlsSettings, client_auth: str) -> ServerTls:
     """Return the context of a listener. client_auth: a value of ssl.client.auth. Raises TlsConfigError.
 
     Without a key store, every handshake fails, as in Kafka. Without a trust store, no client certificate is trusted.
     """
     if client_auth not in CLIENT_AUTH:
         raise TlsConfigError("ssl.client.auth", f"must be one of {', '.join(CLIENT_AUTH)}")
-    context = _context(ssl.PROTOCOL_TLS_SERVER, settings)
+    context, key_store = _context(ssl.PROTOCOL_TLS_SERVER, settings)
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     context.verify_mode = CLIENT_AUTH[client_auth]
     trusted = load_trust_store(settings)
     if trusted:
         _trust(context, trusted)
-    return context
+    return ServerTls(context, None if key_store is None else key_store.chain[0])
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -56,7 +69,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     algorithm = settings.endpoint_identification_algorithm
     if algorithm.lower() not in ("https", ""):
         raise TlsConfigError("ssl.endpoint.identification.algorithm", "must be https, or empty: names are not verified")
-    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
+    context, _ = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
     context.check_hostname = bool(algorithm)
     context.verify_mode = ssl.CERT_REQUIRED
     trusted = load_trust_store(settings)
@@ -67,7 +80,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _context(kind: int, settings: TlsSettings) -> ssl.SSLContext:
+def _context(kind: int, settings: TlsSettings) -> tuple[ssl.SSLContext, KeyStore | None]:
     _check_names(settings)
     context = ssl.SSLContext(kind)
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -76,7 +89,7 @@ def _context(kind: int, settings: TlsSettings) -> ssl.SSLContext:
     key_store = load_key_store(settings, _new_password)
     if key_store is not None:
         _use(context, key_store, "ssl.keystore.key" if settings.keystore_key else "ssl.keystore.location")
-    return context
+    return context, key_store
 
 
 def _check_names(settings: TlsSettings) -> None:

@@ -131,7 +131,7 @@ def _inline_key(settings: TlsSettings, kind: str, new_password: Callable[[], byt
     setting = "ssl.keystore.key"
     if kind != "PEM":
         raise TlsConfigError("ssl.keystore.type", f"must be PEM with {setting}")
-    if settings.keystore_location:
+    if settings.keystore_location is not None:  # not even empty, as in Kafka
         raise TlsConfigError("ssl.keystore.location", f"must not be set with {setting}")
     _refuse_pem_password("ssl.keystore.password", settings.keystore_password)
     if not settings.keystore_key:

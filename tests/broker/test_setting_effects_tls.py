@@ -6,10 +6,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from security.password_encoder import PasswordEncoder
 from support.broker import running_broker
 from support.certificates import authority, client_certificate, server_certificate
 from support.effects import shows
-from support.tls_listening import TlsClient, client_tls, tls_settings
+from support.tls_listening import TlsClient, alter_broker, client_tls, stored_settings, tls_settings
+from support.wire import wire_client
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"}
 API_VERSIONS = bytes.fromhex("00120000000000010003726563")
@@ -85,6 +87,51 @@ async def test_keys_and_certificates_in_the_settings(tmp_path):
             users = [str(connection.principal) for connection in broker.acceptors["SSL"].connections]
             assert "User:CLIENT" in users
         assert await answers(broker, client_tls(authority().issue("CN=stranger"))) is None
+
+
+@shows("ssl.allow.dn.changes", "ssl.allow.san.changes")
+async def test_a_new_certificate_may_have_another_subject_and_other_names_only_if_allowed(tmp_path):
+    new = tmp_path / "new.pem"
+    authority().issue("CN=another", sans=("another.example",)).write(new)
+    change = {"listener.name.ssl.ssl.keystore.location": str(new)}
+    for allowed, code in (({}, 42), ({"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}, 0)):
+        async with (
+            tls_broker(tmp_path / str(code), tls_settings(tmp_path) | allowed) as broker,
+            wire_client(f"127.0.0.1:{broker.acceptors['PLAINTEXT'].port}") as client,
+        ):
+            assert (await alter_broker(client, change))[0] == code
+
+
+@shows(
+    "password.encoder.cipher.algorithm",
+    "password.encoder.iterations",
+    "password.encoder.key.length",
+    "password.encoder.keyfactory.algorithm",
+    "password.encoder.old.secret",
+    "password.encoder.secret",
+)
+async def test_passwords_are_stored_encrypted_and_survive_a_new_secret(tmp_path):
+    name = "listener.name.ssl.ssl.keystore.password"
+    server_certificate().write(tmp_path / "server.p12")
+    values = {"ssl.keystore.location": str(tmp_path / "server.p12"), "ssl.keystore.password": "secret"}
+    changed = {
+        "password.encoder.secret": "new",
+        "password.encoder.old.secret": "old",
+        "password.encoder.iterations": "2000",
+        "password.encoder.key.length": "256",
+        "password.encoder.keyfactory.algorithm": "PBKDF2WithHmacSHA256",
+        "password.encoder.cipher.algorithm": "AES/CBC/PKCS5Padding",
+    }
+    for number, encoder in enumerate(({"password.encoder.secret": "old"}, changed)):
+        async with tls_broker(tmp_path, values | encoder) as broker:
+            if number == 0:
+                async with wire_client(f"127.0.0.1:{broker.acceptors['PLAINTEXT'].port}") as client:
+                    assert await alter_broker(client, {name: "secret"}) == (0, None)
+            assert await answers(broker, client_tls()) is not None
+            text = (await stored_settings(broker))[name]
+    assert PasswordEncoder("new").decode(text) == "secret"
+    for part in ("cipherAlgorithm:AES/CBC/PKCS5Padding", "keyLength:256", "iterations:2000", "HmacSHA256"):
+        assert part in text
 
 
 @pytest.mark.timeout(120)

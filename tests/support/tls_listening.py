@@ -7,6 +7,12 @@ import ssl
 from broker.network.listener import Listener
 from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from registry.znodes.configs import BrokerConfigZnode, TopicConfigZnode
 from security.tls.contexts import client_context
 from security.tls.settings import TlsSettings
 from support.certificates import authority, server_certificate
@@ -86,3 +92,26 @@ class TlsClient:
     async def answer(self):
         size = int.from_bytes(await self.reader.readexactly(4))
         return await self.reader.readexactly(size)
+
+
+# -- dynamic settings of a broker --------------------------------------------------------------------------------------
+
+BROKER, SET, DELETE = 4, 0, 1
+
+
+async def alter_broker(client, values, resource="0"):
+    """Change dynamic settings (None: delete); return the error code and message."""
+    operations = [
+        AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+        for name, value in values.items()
+    ]
+    one = AlterConfigsResource(resource_type=BROKER, resource_name=resource, configs=operations)
+    (response,) = (await client.call(IncrementalAlterConfigsRequest(resources=[one]), 1)).responses
+    return response.error_code, response.error_message
+
+
+async def stored_settings(broker):
+    """The dynamic settings of a broker as they are in the registry."""
+    path = BrokerConfigZnode.path(broker.services.broker_id)
+    data, _ = await broker.services.registry_access.registry.get(path)
+    return TopicConfigZnode.decode(data, path).config

@@ -39,7 +39,6 @@ def test_syntax(text, listeners):
         ("PLAINTEXT://a/b:1", "NAME://host:port"),
         ("PLAINTEXT://a:65536", "65535"),
         ("OTHER://a:1", "no security protocol for OTHER"),
-        ("SASL://a:1", "not there yet"),
         ("PLAINTEXT://a:1,plaintext://b:2", "PLAINTEXT occurs twice"),
     ],
 )

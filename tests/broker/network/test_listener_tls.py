@@ -1,7 +1,11 @@
 """Which TLS settings of a listener start, and which refuse: the rows of start-up.tsv, recorded from Kafka."""
 
+import asyncio
+import contextlib
 import csv
+import logging
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +14,8 @@ from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
 from ottla.jvm.java import find_java
 from storage.setting import ConfigError
-from support.certificates import Authority, authority, server_certificate
+from support.certificates import LOCAL, Authority, authority, server_certificate
+from support.polling import until
 from support.reference import REFERENCE
 
 PBES1 = "PBE-SHA1-3DES"
@@ -193,6 +198,58 @@ def test_an_error_names_the_setting_with_the_prefix_of_the_listener(folder):
     values = {"listener.name.ssl.ssl.keystore.location": "/none", "listener.name.ssl.ssl.keystore.password": "secret"}
     with pytest.raises(ConfigError, match=r"^listener\.name\.ssl\.ssl\.keystore\.location: /none cannot be read: No"):
         listener_tls(values)
+
+
+@contextlib.asynccontextmanager
+async def watched(tls):
+    watching = asyncio.create_task(tls.watch_files(0.01))
+    yield tls
+    watching.cancel()
+
+
+async def test_changed_files_are_used_without_a_restart(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    file, new = tmp_path / "server.pem", tmp_path / "new.pem"
+    server_certificate().write(file)
+    async with watched(listener_tls(keystore(str(file), None, "PEM"))) as tls:
+        for change in ("a new certificate", "another one"):
+            before = tls.context
+            authority().issue("CN=broker,O=Ottla,C=DE", sans=LOCAL).write(new)
+            new.replace(file)
+            await until(lambda before=before: tls.context is not before, change)
+        before = tls.context
+        for damage in (
+            lambda: file.write_text("half a file"),
+            lambda: authority().issue("CN=broker,O=Ottla,C=DE").write(file),
+            lambda: authority().issue("CN=other", sans=LOCAL).write(file),
+            lambda: file.unlink(),
+        ):
+            caplog.clear()
+            damage()
+            await until(lambda: "listener SSL keeps its stores: ssl.keystore.location: " in caplog.text, "an error")
+            assert tls.context is before
+        server_certificate().write(file)
+        await until(lambda: tls.context is not before, "the file is right again")
+
+
+async def test_a_wrong_file_is_reported_once(tmp_path, caplog):
+    file = tmp_path / "server.pem"
+    server_certificate().write(file)
+    looked = 0
+
+    def stat(path):
+        nonlocal looked
+        looked += 1
+        return Path(path).stat()
+
+    config = BrokerConfig(keystore(str(file), None, "PEM"), has_file=False)
+    tls = ListenerTls(Listener("SSL", "127.0.0.1", 0, "SSL"), config.of_listener("SSL"), stat=stat)
+    async with watched(tls):
+        file.write_text("half a file")
+        await until(lambda: caplog.text, "an error")
+        seen = looked
+        await until(lambda: looked > seen + 3, "more looks at the file")
+    assert caplog.text.count("keeps its stores") == 1
 
 
 def test_what_no_client_can_use_causes_a_warning(folder, caplog):

@@ -103,7 +103,7 @@ def test_dynamic_settings_may_change(name, text, per_broker):
         ("leader.replication.throttled.rate", "-1", "at least 0"),
         ("log.retention.ms", "0", "at least 1"),
         ("ssl.keystore.location", "/k", "for one listener"),
-        ("listener.name.a.ssl.key.password", "hush", "passwords"),
+        ("listener.name.a.ssl.key.password", "hush", "only if password.encoder.secret is set"),
         ("num.network.threads", "7", "half to double"),
         ("num.io.threads", "3", "half to double"),
         ("log.cleaner.min.compaction.lag.ms", "9223372036854775807", None),
