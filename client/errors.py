@@ -97,6 +97,20 @@ class NoBrokersAvailableError(KafkaError):
     retriable = True
 
 
+class AuthenticationError(KafkaError):
+    """This client and a broker could not prove to each other who they are: TLS or the SASL login failed.
+
+    It is not retriable: only another configuration, on one of the two sides, can help. The classes of the error codes
+    SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM and ILLEGAL_SASL_STATE derive from it.
+    """
+
+
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed: one side does not trust the certificate of the other, the certificate has another host
+    name, or they have no common protocol or cipher.
+    """
+
+
 class MalformedResponseError(ConnectionLostError):
     """The answer is invalid (size, correlation id or content); the connection was closed."""
 
@@ -200,6 +214,13 @@ class BlobMissingError(ClaimError):
     """A claim check's store does not have the value, or no longer has it."""
 
 
+# Error codes whose class has another base than KafkaError.
+_BASES = {
+    "SASL_AUTHENTICATION_FAILED": AuthenticationError,
+    "UNSUPPORTED_SASL_MECHANISM": AuthenticationError,
+    "ILLEGAL_SASL_STATE": AuthenticationError,
+}
+
 _classes: "dict[int, type[KafkaError]]" = {}
 
 
@@ -227,7 +248,7 @@ def error_class(code: int) -> type[KafkaError]:
                 "code": known,
                 "retriable": known.retriable,
             }
-            found = _classes[known] = type(name, (KafkaError,), body)
+            found = _classes[known] = type(name, (_BASES.get(known.name, KafkaError),), body)
     return found
 
 

@@ -14,7 +14,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_PORT: Final = 9092
 UNSET: Final = -1
 
-_SECURITY: Final = "TLS and SASL are not supported yet"
+_CA: Final = 'it is ssl_truststore_location here, with ssl_truststore_type="PEM"'
+_CERTIFICATE: Final = (
+    'it is ssl_keystore_location here, with ssl_keystore_type="PEM": one file with the key and its certificates'
+)
 # Options of other clients (aiokafka, kafka-python, confluent-kafka) that have another name or do not exist here.
 _ELSEWHERE: Final = {
     "api_version": "versions are negotiated with every broker",
@@ -23,11 +26,16 @@ _ELSEWHERE: Final = {
     "max_batch_size": "it is called batch_size here",
     "max_in_flight": "it is called max_in_flight_requests_per_connection here",
     "retries": "a retriable error is retried until delivery_timeout_ms",
-    "sasl_mechanism": _SECURITY,
-    "sasl_plain_password": _SECURITY,
-    "sasl_plain_username": _SECURITY,
-    "security_protocol": _SECURITY,
-    "ssl_context": _SECURITY,
+    "sasl_kerberos_service_name": "GSSAPI is not supported yet",
+    "sasl_password": "it is called sasl_plain_password here",
+    "sasl_username": "it is called sasl_plain_username here",
+    "ssl_ca_location": _CA,
+    "ssl_cafile": _CA,
+    "ssl_certfile": _CERTIFICATE,
+    "ssl_certificate_location": _CERTIFICATE,
+    "ssl_check_hostname": 'it is ssl_endpoint_identification_algorithm="" here',
+    "ssl_keyfile": _CERTIFICATE,
+    "ssl_key_location": _CERTIFICATE,
 }
 
 
@@ -81,8 +89,6 @@ def _hint(option: str, client: type, known: list[str]) -> str:
     near = [dotless] if dotless in known else difflib.get_close_matches(dotless, known, 1, 0.7)
     if dotless in _ELSEWHERE:
         return _ELSEWHERE[dotless]
-    if dotless.startswith(("ssl_", "sasl_")):
-        return _SECURITY
     if (instead := advice(option, _reader(client), known)) is not None:
         return instead
     return f"did you mean {near[0]}?" if near else "known options: " + ", ".join(sorted(known))

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from client.background import Background
 from client.errors import (
+    AuthenticationError,
     BrokerUnknownError,
     ClosedError,
     ConnectionLostError,
@@ -21,6 +22,7 @@ from client.errors import (
 )
 from client.options import parse_bootstrap_servers
 from client.wire.backoff import Backoff, Retries
+from client.wire.client_security import connection_security
 from client.wire.cluster_options import ClusterOptions
 from client.wire.connection import Connection
 from client.wire.metadata import Metadata, TopicMetadata
@@ -61,6 +63,7 @@ class Cluster:
             options.client_id,
             request_timeout_s=options.request_timeout_s,
             negotiates=True,
+            security=connection_security(options, self.random),
         )
         # Connections by node id. The bootstrap connection gets its node id when metadata names the broker.
         self._nodes: dict[int, NodeConnection] = {}
@@ -132,7 +135,7 @@ class Cluster:
     async def any_connection(self) -> Connection:
         """A connection to any broker that answers: an open one, a known one, a bootstrap server.
 
-        Raises NoBrokersAvailableError.
+        Raises NoBrokersAvailableError, and AuthenticationError of the first broker where TLS or the login fails.
         """
         for connection in self._open_connections():
             return connection
@@ -147,6 +150,8 @@ class Cluster:
             for address in (*addresses, *bootstrap):
                 try:
                     self._bootstrap = await self._open(address)
+                except AuthenticationError:
+                    raise
                 except KafkaError as error:
                     reason = error.reason if isinstance(error, ConnectionLostError) else str(error)
                     reasons.append(f"{address} ({reason})")

@@ -3,15 +3,15 @@
 import random as random_module
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 from client.options import check_range, parse_bootstrap_servers
 from client.wire.backoff import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from client.wire.network import Network
+from client.wire.security_options import SecurityKeywords, SecurityOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterOptions:
+class ClusterOptions(SecurityOptions):
     """What `client.wire.cluster.Cluster` needs; the options of each client extend it.
 
     A field has the name of Kafka's setting with _ for dots: `retry_backoff_ms` is `retry.backoff.ms`. Fields in `_ms`
@@ -32,6 +32,7 @@ class ClusterOptions:
     random: random_module.Random | None = None
 
     def __post_init__(self) -> None:
+        SecurityOptions.__post_init__(self)
         parse_bootstrap_servers(self.bootstrap_servers)
         check_range("request_timeout_ms", self.request_timeout_ms, 1)
         check_range("retry_backoff_ms", self.retry_backoff_ms, 0)
@@ -45,7 +46,7 @@ class ClusterOptions:
         return self.request_timeout_ms / 1000
 
 
-class ClusterKeywords(TypedDict, total=False):
+class ClusterKeywords(SecurityKeywords, total=False):
     """The fields of `ClusterOptions` as keyword arguments of a client."""
 
     bootstrap_servers: str | Sequence[str]

@@ -8,13 +8,18 @@ connection, as in Kafka's own client: later requests would wait behind it. Cance
 
 A request is one write and one future, without a task. Between brokers, configuration sets the versions, which are
 passed to `request`; a client calls `negotiate` first, and the connection chooses the highest common version.
+
+A secured connection (`client.wire.connection_security`) is open when TLS and the login have succeeded. When a login is
+repeated, no other request may be between its requests: those of the meantime are held back until it has ended.
 """
 
 import asyncio
+import contextlib
 import os
+import ssl
 from collections import deque
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar, cast
 
 from client.errors import (
     BrokerUnreachableError,
@@ -22,9 +27,11 @@ from client.errors import (
     KafkaError,
     MalformedResponseError,
     RequestTimeoutError,
+    SslAuthenticationError,
     UnsupportedApiError,
     error_for,
 )
+from client.wire.connection_security import PLAINTEXT, ConnectionSecurity
 from client.wire.frame_buffer import FrameBuffer, FrameError
 from client.wire.frames import correlation_id_of, decode_response, encode_request
 from client.wire.network import AsyncioNetwork, Network
@@ -106,6 +113,13 @@ class Connection(asyncio.BufferedProtocol):
         self._error: KafkaError | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._writable: asyncio.Future[None] | None = None
+        # During a login: the frames of other requests; and how many of these, the newest in `_in_flight`, are answered.
+        self._held: list[list[bytes | bytearray | memoryview]] | None = None
+        self._held_answers = 0
+        # The answer to a bare SASL token, which has no correlation id.
+        self._token: asyncio.Future[bytes] | None = None
+        self._login_timer: asyncio.TimerHandle | None = None
+        self._login_task: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -118,8 +132,13 @@ class Connection(asyncio.BufferedProtocol):
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         max_response_size: int = DEFAULT_MAX_RESPONSE_SIZE,
+        security: ConnectionSecurity = PLAINTEXT,
     ) -> "Connection":
-        """Connect to `host:port`. Raises BrokerUnreachableError if the connection is not accepted in time."""
+        """Connect to `host:port`, and log in if `security` has a login; this also negotiates the API versions.
+
+        Raises BrokerUnreachableError if the connection is not accepted in time, AuthenticationError if TLS or the login
+        fails, and what `request` raises if the connection is lost during the login.
+        """
 
         def factory() -> Connection:
             return cls(
@@ -132,11 +151,18 @@ class Connection(asyncio.BufferedProtocol):
 
         try:
             async with asyncio.timeout(connect_timeout_s):
-                _, connection = await (network or AsyncioNetwork()).connect(factory, host, port)
+                connection = await _connect(factory, host, port, network or AsyncioNetwork(), security)
         except TimeoutError:
             raise BrokerUnreachableError(host, port, f"no answer within {connect_timeout_s:g} s") from None
         except OSError as error:
-            raise BrokerUnreachableError(host, port, _reason_of(error)) from error
+            raise _unreachable(host, port, error, has_tls=security.tls is not None) from error
+        if security.login is not None:
+            try:
+                await connection.negotiate()
+                await security.login.run(connection)
+            except BaseException:
+                connection.abort()
+                raise
         return connection
 
     async def __aenter__(self) -> "Connection":
@@ -250,11 +276,9 @@ class Connection(asyncio.BufferedProtocol):
         self.used_at = self._loop.time()
         deadline = self.used_at + (self._request_timeout_s if timeout_s is None else timeout_s)
         self._in_flight.append(_InFlight(correlation_id, message.API_KEY, version, response, future, deadline))
-        timer = self._timer
-        if timer is None or deadline < timer.when():
-            if timer is not None:
-                timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._check_deadlines)
+        if self._held is not None:
+            self._held_answers += 1
+        self._check_at(deadline)
         return cast("asyncio.Future[R]", future)
 
     def send_no_reply(self, message: Message, version: int | None = None) -> None:
@@ -273,21 +297,93 @@ class Connection(asyncio.BufferedProtocol):
         if self._error is not None:
             raise self._error
 
-    def _write(self, message: Message, version: int) -> int:
+    def _write(self, message: Message, version: int, *, is_login: bool = False) -> int:
         correlation_id = self._correlation_id
         pieces = encode_request(message, version, correlation_id, self._client_id_bytes)
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        if self._held is None or is_login:
+            self._write_pieces(pieces)
+        else:
+            self._held.append(pieces)
+        return correlation_id
+
+    def _write_pieces(self, pieces: list[bytes | bytearray | memoryview]) -> None:
         if sum(map(len, pieces)) <= _JOIN_LIMIT:
             self._transport.write(b"".join(pieces))
         else:
             self._transport.writelines(pieces)
-        return correlation_id
+
+    # ---- logins
+
+    @contextlib.contextmanager
+    def only_logins(self) -> Iterator[None]:
+        """Hold back all requests but those of `submit_login` and `exchange_token`. If the body raises, close."""
+        self._held = []
+        try:
+            yield
+        except BaseException as error:
+            self._fail(error if isinstance(error, KafkaError) else self._lost("the login has failed"), abort=True)
+            raise
+        held, self._held, self._held_answers = self._held, None, 0
+        if self._error is None:
+            for pieces in held:
+                self._write_pieces(pieces)
+
+    def submit_login(self, message: Message, response: type[R], version: int) -> "asyncio.Future[R]":
+        """Write a request of a login now, before the requests that are held back, and return the future of its answer.
+
+        A login is no use of the connection: an idle one is still closed.
+        """
+        future: asyncio.Future[Message] = self._loop.create_future()
+        if self._error is not None:
+            future.set_exception(self._error)
+            return cast("asyncio.Future[R]", future)
+        correlation_id = self._write(message, version, is_login=True)
+        deadline = self._loop.time() + self._request_timeout_s
+        entry = _InFlight(correlation_id, message.API_KEY, version, response, future, deadline)
+        self._in_flight.insert(len(self._in_flight) - self._held_answers, entry)
+        self._check_at(deadline)
+        return cast("asyncio.Future[R]", future)
+
+    async def exchange_token(self, token: bytes) -> bytes:
+        """Send a bare SASL token and return the broker's; no request may be in flight.
+
+        Raises ConnectionLostError, RequestTimeoutError.
+        """
+        if self._error is not None:
+            raise self._error
+        self._token = self._loop.create_future()
+        self._transport.write(len(token).to_bytes(4, "big") + token)
+        try:
+            async with asyncio.timeout(self._request_timeout_s):
+                return await self._token
+        except TimeoutError:
+            raise RequestTimeoutError(f"{self.host}:{self.port} did not answer a SASL token in time") from None
+        finally:
+            self._token = None
+
+    def call_later(self, delay_s: float, again: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `again` in a task after `delay_s`, unless the connection is closed then. An error closes it."""
+        if self._error is None:
+            self._login_timer = self._loop.call_later(delay_s, self._start_login, again)
+
+    def _start_login(self, again: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def run() -> None:
+            try:
+                await again()
+            except KafkaError as error:
+                self._fail(error, abort=True)
+            except Exception as error:
+                self._fail(self._lost(f"the login has failed: {type(error).__name__}"), abort=True)
+                raise
+
+        self._login_task = self._loop.create_task(run(), name=f"login to {self.host}:{self.port}")
 
     # ---- closing
 
     async def close(self) -> None:
         """Close; requests in flight fail with ConnectionLostError. Safe to call twice."""
-        self._fail(ConnectionLostError(self.host, self.port, "closed by this side"))
+        self._fail(self._lost("closed by this side"))
         await self.wait_closed()
 
     async def wait_closed(self) -> None:
@@ -296,15 +392,23 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self, reason: str = "aborted by this side") -> None:
         """Close at once; discard bytes that are not written yet."""
-        self._fail(ConnectionLostError(self.host, self.port, reason), abort=True)
+        self._fail(self._lost(reason), abort=True)
+
+    def _lost(self, reason: str) -> ConnectionLostError:
+        return ConnectionLostError(self.host, self.port, reason)
 
     def _fail(self, error: KafkaError, *, abort: bool = False) -> None:
         if self._error is not None:
             return
         self._error = error
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._login_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._login_timer = None
+        if self._login_task is not None and self._login_task is not asyncio.current_task(self._loop):
+            self._login_task.cancel()
+        if self._token is not None and not self._token.done():
+            self._token.set_exception(error)
         waiting, self._in_flight = self._in_flight, deque()
         for entry in waiting:
             if not entry.future.done():
@@ -321,6 +425,14 @@ class Connection(asyncio.BufferedProtocol):
         if not self._closed.done():
             self._closed.set_result(None)
 
+    def _check_at(self, deadline: float) -> None:
+        """Call `_check_deadlines` at `deadline`, or earlier."""
+        timer = self._timer
+        if timer is None or deadline < timer.when():
+            if timer is not None:
+                timer.cancel()
+            self._timer = self._loop.call_at(deadline, self._check_deadlines)
+
     def _check_deadlines(self) -> None:
         self._timer = None
         now = self._loop.time()
@@ -331,7 +443,7 @@ class Connection(asyncio.BufferedProtocol):
                 entry.future.set_exception(
                     RequestTimeoutError(f"{self.host}:{self.port} did not answer {name} in time")
                 )
-                self._fail(ConnectionLostError(self.host, self.port, f"{name} was not answered in time"), abort=True)
+                self._fail(self._lost(f"{name} was not answered in time"), abort=True)
                 return
         if waiting:
             self._timer = self._loop.call_at(min(entry.deadline for entry in waiting), self._check_deadlines)
@@ -344,8 +456,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is closed."""
-        reason = "closed by the broker" if exc is None else _reason_of(exc)
-        self._fail(ConnectionLostError(self.host, self.port, reason))
+        if isinstance(exc, ssl.SSLError) and _names_a_certificate(exc):
+            self._fail(_ssl_error(self.host, self.port, exc))
+        else:
+            self._fail(self._lost("closed by the broker" if exc is None else _reason_of(exc)))
         self._finish()
 
     def eof_received(self) -> None:
@@ -380,15 +494,62 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(MalformedResponseError(self.host, self.port, str(error)), abort=True)
 
     def _answer(self, frame: bytes | memoryview) -> None:
-        correlation_id = correlation_id_of(frame)
-        if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
-            expected = self._in_flight[0].correlation_id if self._in_flight else "no answer"
-            raise FrameError(f"correlation id {correlation_id}, expected {expected}")
+        if not self._in_flight:
+            self._answer_token(frame)
+            return
         entry = self._in_flight[0]
+        correlation_id = correlation_id_of(frame)
+        if entry.correlation_id != correlation_id:
+            raise FrameError(f"correlation id {correlation_id}, expected {entry.correlation_id}")
         if not entry.future.done():  # else the request was cancelled
             message = decode_response(frame, entry.api_key, entry.api_version, entry.response)
             entry.future.set_result(message)
         self._in_flight.popleft()
+
+    def _answer_token(self, frame: bytes | memoryview) -> None:
+        if self._token is None or self._token.done():
+            raise FrameError(f"correlation id {correlation_id_of(frame)}, expected no answer")
+        self._token.set_result(bytes(frame))
+
+
+async def _connect(
+    factory: Callable[[], Connection], host: str, port: int, network: Network, security: ConnectionSecurity
+) -> Connection:
+    if security.tls is None:
+        return (await network.connect(factory, host, port))[1]
+    return (await network.connect(factory, host, port, tls=security.tls()))[1]
+
+
+def _unreachable(host: str, port: int, error: OSError, *, has_tls: bool) -> KafkaError:
+    """Return the error for a connection that could not be opened."""
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        return _ssl_error(host, port, error)
+    reason = _reason_of(error)
+    if has_tls and isinstance(error, (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError)):
+        reason = f"closed during the TLS handshake ({reason}); the listener may have no TLS"
+    return BrokerUnreachableError(host, port, reason)
+
+
+def _ssl_error(host: str, port: int, error: ssl.SSLError) -> SslAuthenticationError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = f"the certificate of the broker is refused: {error.verify_message}"
+    elif error.reason == "WRONG_VERSION_NUMBER":
+        reason = "the answer is not TLS; the listener may have no TLS"
+    elif _names_a_certificate(error):
+        reason = f"the broker refuses the certificate of this client: {_words(error)}"
+    else:
+        reason = f"the handshake failed: {_words(error)}"
+    return SslAuthenticationError(f"TLS to {host}:{port}: {reason}")
+
+
+def _names_a_certificate(error: ssl.SSLError) -> bool:
+    """Return whether a TLS alert of the broker is about the certificate of this client."""
+    reason = error.reason or ""
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason or "ACCESS_DENIED" in reason)
+
+
+def _words(error: ssl.SSLError) -> str:
+    return (error.reason or str(error)).lower().replace("_", " ")
 
 
 def _reason_of(error: BaseException) -> str:

@@ -6,6 +6,7 @@ the same callbacks through a transport in memory.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -47,8 +48,13 @@ class Network(Protocol):
         """Listen on `host:port` ("" means all interfaces, port 0 any free port). Raises OSError."""
         ...
 
-    async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.Transport, P]:
-        """Connect to `host:port`. Raises OSError if the connection is not accepted."""
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> tuple[asyncio.Transport, P]:
+        """Connect to `host:port`, with TLS if there is a context; the certificate is then checked against `host`.
+
+        Raises OSError if the connection is not accepted, also ssl.SSLError.
+        """
         ...
 
 
@@ -107,6 +113,11 @@ class AsyncioNetwork:
             raise
         return AsyncioServer(servers, sockets[0].getsockname()[1])
 
-    async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.Transport, P]:
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> tuple[asyncio.Transport, P]:
         """Connect to `host:port`; see `Network.connect`. TCP_NODELAY is set by the loop."""
-        return await asyncio.get_running_loop().create_connection(protocol_factory, host, port)
+        loop = asyncio.get_running_loop()
+        if tls is None:
+            return await loop.create_connection(protocol_factory, host, port)
+        return await loop.create_connection(protocol_factory, host, port, ssl=tls, server_hostname=host)

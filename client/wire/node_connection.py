@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from client.errors import BrokerUnknownError, ConnectionLostError
 from client.wire.connection import Connection
+from client.wire.connection_security import PLAINTEXT, ConnectionSecurity
 from client.wire.network import Network
 from protocol.host_port import HostPort
 from protocol.message import Message
@@ -23,25 +24,28 @@ class ConnectionOptions(NamedTuple):
 
     client_id: sent with every request. request_timeout_s: for an answer.
     negotiates: ask the broker for its API versions (KIP-511), so that requests may leave their version open.
+    security: TLS and the login.
     """
 
     network: Network
     client_id: str
     request_timeout_s: float
     negotiates: bool = False
+    security: ConnectionSecurity = PLAINTEXT
 
     async def open(self, address: HostPort) -> Connection:
-        """Connect, and negotiate if asked for.
+        """Connect, log in, and negotiate if asked for.
 
-        Raises BrokerUnreachableError, ConnectionLostError, UnsupportedApiError.
+        Raises BrokerUnreachableError, ConnectionLostError, AuthenticationError, UnsupportedApiError.
         """
         connection = await Connection.open(
             *address,
             network=self.network,
             client_id=self.client_id,
             request_timeout_s=self.request_timeout_s,
+            security=self.security,
         )
-        if self.negotiates:
+        if self.negotiates and self.security.login is None:  # a login has negotiated
             try:
                 await connection.negotiate()
             except BaseException:

@@ -46,7 +46,7 @@ from registry.zookeeper.registry import ZooKeeperRegistry
 logger = logging.getLogger(__name__)
 
 _PLACES: Final[dict[str, Position]] = {"earliest": "beginning", "latest": "end"}
-_LAYOUTS: Final[dict[str, tuple[Callable[[], Layout], Callable[[Registry, str], OffsetNodes]]]] = {
+_LAYOUTS: Final[dict[str, tuple[Callable[[str], Layout], Callable[[Registry, str], OffsetNodes]]]] = {
     TODAY: (TodaysLayout, TodaysOffsetNodes),
     LEGACY_07: (Legacy07Layout, Legacy07OffsetNodes),
 }
@@ -124,7 +124,7 @@ class ZooKeeperConsumer:
             options.group_id,
             self.consumer_id,
             Member(subscription.threads, subscription.pattern),
-            layout(),
+            layout(options.security_protocol),
             exclude_internal_topics=options.exclude_internal_topics,
             on_change=self._group_changed,
             backoff=self._backoff,

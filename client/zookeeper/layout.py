@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from client.topic_partition import TopicPartition
+from client.wire.security_options import PLAINTEXT
 from client.zookeeper.tree import WatchedTree
 from protocol.host_port import HostPort
 from registry.interface import Registry
@@ -61,7 +62,10 @@ class Layout(Protocol):
 
 
 class TodaysLayout:
-    """The tree of Kafka 0.8 and later."""
+    """The tree of Kafka 0.8 and later. security_protocol: of the listeners to connect to."""
+
+    def __init__(self, security_protocol: str = PLAINTEXT) -> None:
+        self._security_protocol = security_protocol
 
     def registration(self, member: Member) -> bytes:
         """Version 1, with the time of the registration."""
@@ -75,9 +79,9 @@ class TodaysLayout:
         return Member(consumer.subscription, consumer.pattern)
 
     def address(self, data: bytes, path: str) -> HostPort | None:
-        """The address of the first PLAINTEXT listener."""
+        """The address of the first listener with the security protocol."""
         for endpoint in BrokerZnode.decode(data, path).endpoints:
-            if endpoint.security_protocol == "PLAINTEXT" and endpoint.host is not None:
+            if endpoint.security_protocol == self._security_protocol and endpoint.host is not None:
                 return HostPort(endpoint.host, endpoint.port)
         return None
 
@@ -95,9 +99,9 @@ class TodaysLayout:
 
 
 class Legacy07Layout:
-    """The tree of Kafka 0.7, as brokers publish it."""
+    """The tree of Kafka 0.7, as brokers publish it. A broker has one address there, whatever its protocol is."""
 
-    def __init__(self) -> None:
+    def __init__(self, security_protocol: str = PLAINTEXT) -> None:
         self._warned: set[str] = set()
 
     def registration(self, member: Member) -> bytes:

@@ -5,11 +5,12 @@ The TypedDict beside the options class gives the constructor's keyword arguments
 
 import random as random_module
 from dataclasses import dataclass
-from typing import Final, Required, TypedDict
+from typing import Final, Required
 
 from client.consumer.options import ReaderOptions
 from client.options import check_choice, check_range, refuse
 from client.wire.network import Network
+from client.wire.security_options import SecurityKeywords, SecurityOptions, security_keywords
 from client.zookeeper.offsets import KAFKA, STORAGES
 from client.zookeeper.rebalance import ZooKeeperRebalanceListener
 from client.zookeeper.topic_filter import TopicFilter
@@ -19,12 +20,12 @@ _RESETS: Final = {"smallest": "earliest", "largest": "latest", "earliest": "earl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeperConsumerOptions:
+class ZooKeeperConsumerOptions(SecurityOptions):
     """The options of `ZooKeeperConsumer`, which describes them.
 
     A field has the name of Kafka 0.8's setting with _ for dots: `fetch_wait_max_ms` is `fetch.wait.max.ms`. Fields in
     `_ms` are times in ms, fields in `_bytes` sizes in bytes. `layout`, `isolation_level`, `fetch_max_bytes`,
-    `max_buffered_bytes`, `topic_filter` and `threads` are not settings of 0.8.
+    `max_buffered_bytes`, `topic_filter` and `threads` are not settings of 0.8, nor are those of TLS and SASL.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -59,6 +60,7 @@ class ZooKeeperConsumerOptions:
     random: random_module.Random | None = None
 
     def __post_init__(self) -> None:
+        SecurityOptions.__post_init__(self)
         check_choice("layout", self.layout, (TODAY, LEGACY_07))
         check_choice("auto_offset_reset", self.auto_offset_reset, tuple(_RESETS))
         check_choice("offsets_storage", self.offsets_storage, STORAGES)
@@ -90,6 +92,7 @@ class ZooKeeperConsumerOptions:
             retry_backoff_ms=self.refresh_leader_backoff_ms,
             network=self.network,
             random=random,
+            **security_keywords(self),
         )
 
     @property
@@ -103,7 +106,7 @@ class ZooKeeperConsumerOptions:
         return self.auto_commit_interval_ms / 1000 if self.auto_commit_enable else None
 
 
-class ZooKeeperConsumerKeywords(TypedDict, total=False):
+class ZooKeeperConsumerKeywords(SecurityKeywords, total=False):
     """The fields of `ZooKeeperConsumerOptions` as keyword arguments."""
 
     group_id: Required[str]

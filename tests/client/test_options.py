@@ -88,8 +88,8 @@ def test_unknown_option_is_named(made):
         ("linger.ms", r"did you mean linger_ms\?"),
         ("max_batch_size", "it is called batch_size here"),
         ("retries", "until delivery_timeout_ms"),
-        ("security_protocol", "TLS and SASL are not supported yet"),
-        ("ssl_cafile", "TLS and SASL are not supported yet"),
+        ("ssl_cafile", "it is ssl_truststore_location here"),
+        ("ssl_trust_store_location", r"did you mean ssl_truststore_location\?"),
         ("colour", r"known options: acks, .*, batch_size, .*, value_serializer"),
     ],
 )

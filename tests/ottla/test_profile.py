@@ -87,7 +87,7 @@ def test_a_profile_is_not_overwritten_by_accident(ottla, file):
         (("--set", "request_timeout_ms=5"), "(did you mean request.timeout.ms?)"),
         (("--set", "metadata.broker.list=a"), "unknown client setting metadata.broker.list: use bootstrap.servers"),
         (("--set", "zk.synctime.ms=1"), "it is gone from Kafka"),
-        (("--set", "sasl.mechanism=PLAIN"), "TLS and SASL are not supported yet"),
+        (("--set", "sasl.mechanism=PLAIN"), "needs security_protocol SASL_PLAINTEXT or SASL_SSL"),
         (("--set", "group.id=g"), "group.id is not a setting of a profile: use --group of the command"),
         (("--set", "value.serializer=x"), "unknown client setting value.serializer"),
         (("--set", "request.timeout.ms=soon"), "request.timeout.ms=soon: must be a whole number"),

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -16,10 +17,13 @@ class TcpServer:
     turns of the event loop, and a loop that ends in one of them leaves a connection that nobody closes.
     """
 
-    def __init__(self, serve: Serve, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, serve: Serve, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._serve = serve
         self._host = host
         self.port = port
+        self._tls = tls
         self._listening: socket.socket | None = None
         # None until the connection has its streams.
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter | None] = {}
@@ -71,7 +75,12 @@ class TcpServer:
         task.add_done_callback(functools.partial(self._ended, connection))
 
     async def _run(self, connection: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=connection)
+        try:
+            reader, writer = await self._streams(connection)
+        except OSError:
+            if self._tls is None:
+                raise
+            return  # the handshake has failed
         self._connections[asyncio.current_task()] = writer
         try:
             await self._serve(reader, writer)
@@ -79,6 +88,13 @@ class TcpServer:
             writer.transport.abort()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+    async def _streams(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, ssl=self._tls)
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     def _ended(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
         del self._connections[task]

@@ -1,0 +1,82 @@
+"""From the options of a client to the security of its connections: the TLS context, and the SASL login."""
+
+import random as random_module
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from client.errors import InvalidOptionError
+from client.wire.connection_security import ConnectionSecurity
+from client.wire.login_options import EndpointTokens, Login, PasswordLogin, UnsecuredTokens, login_of
+from client.wire.oauth_tokens import TokenEndpoint, TokenSource, program_tokens
+from client.wire.sasl_login import NewExchange, SaslLogin
+from client.wire.security_options import SecurityOptions
+from security.sasl.client_exchange import ClientExchange
+from security.sasl.oauthbearer_client import OAuthBearerClient
+from security.sasl.plain_client import PlainClient
+from security.sasl.scram import SCRAM_MECHANISMS
+from security.sasl.scram_client import ScramClient
+from security.sasl.unsecured_login import unsecured_extensions, unsecured_token
+
+_LISTS = ("ssl.enabled.protocols", "ssl.cipher.suites")
+
+
+def connection_security(options: SecurityOptions, random: random_module.Random) -> ConnectionSecurity:
+    """Return the security of a client's connections. It reads the stores. Raises InvalidOptionError."""
+    login = None
+    mechanism = options.sasl_mechanism
+    if mechanism is not None:
+        login = SaslLogin(mechanism, _exchanges(mechanism, login_of(options)), random)
+    return ConnectionSecurity(_tls(options) if options.has_tls else None, login)
+
+
+def _tls(options: SecurityOptions) -> Callable[[], ssl.SSLContext]:
+    context = options.ssl_context
+    if context is None:
+        # These read certificates and keys: a client without TLS must not wait for their imports.
+        from security.tls.contexts import client_context
+        from security.tls.errors import TlsConfigError
+        from security.tls.settings import TlsSettings
+
+        def value(setting: str) -> Any:
+            given = getattr(options, setting.replace(".", "_"), None)
+            if given is None or setting not in _LISTS:
+                return given
+            return tuple(name for part in given.split(",") if (name := part.strip()))
+
+        try:
+            context = client_context(TlsSettings.of(value))
+        except TlsConfigError as error:
+            option = error.setting.replace(".", "_")
+            raise InvalidOptionError(option, f"{option}: {error.rule}") from error
+    return lambda: context
+
+
+def _exchanges(mechanism: str, login: Login) -> NewExchange:
+    """Return the function that makes the exchange of each login."""
+    if isinstance(login, PasswordLogin):
+        username, password, is_token = login
+
+        async def with_password() -> ClientExchange:
+            if mechanism == "PLAIN":
+                return PlainClient(username, password)
+            return ScramClient(SCRAM_MECHANISMS[mechanism], username, password, is_token=is_token)
+
+        return with_password
+    if isinstance(login, UnsecuredTokens):
+        claims = login.options
+
+        async def with_unsecured_token() -> ClientExchange:
+            return OAuthBearerClient(unsecured_token(claims, time.time()), unsecured_extensions(claims))
+
+        return with_unsecured_token
+    extensions: Mapping[str, str] = login.extensions if isinstance(login, EndpointTokens) else {}
+    tokens: TokenSource = (
+        TokenEndpoint(login).token if isinstance(login, EndpointTokens) else program_tokens(login.provider)
+    )
+
+    async def with_token() -> ClientExchange:
+        return OAuthBearerClient(await tokens(), extensions)
+
+    return with_token

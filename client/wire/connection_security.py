@@ -1,0 +1,19 @@
+"""How a connection is secured: TLS below it, and a SASL login before its first request."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from client.wire.sasl_login import SaslLogin
+
+
+class ConnectionSecurity(NamedTuple):
+    """tls: returns the context for a new connection; None for no TLS. login: None for no login."""
+
+    tls: Callable[[], ssl.SSLContext] | None = None
+    login: SaslLogin | None = None
+
+
+PLAINTEXT: Final = ConnectionSecurity()
