@@ -59,6 +59,8 @@ COMMANDS = [
     ("dump-log",),
     ("verify-log",),
     ("adopt-logs",),
+    ("certificates",),
+    ("certificates", "init"),
     ("perf",),
     ("perf", "produce"),
     ("perf", "consume"),
@@ -78,7 +80,11 @@ COMMANDS = [
     *(("profile", name) for name in ("create", "use", "list", "show", "delete")),
 ]
 GROUPS = [
-    (name,) for name in ("topics", "configs", "groups", "transactions", "reassign", "perf", "zk", "brokers", "profile")
+    (name,)
+    for name in (
+        *("topics", "configs", "groups", "transactions", "reassign", "perf", "zk", "brokers", "profile"),
+        "certificates",
+    )
 ]
 
 
