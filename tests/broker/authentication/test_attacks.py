@@ -1,0 +1,211 @@
+"""What a client without a user gets from a SASL listener: nothing but errors, whatever it sends.
+
+Forged tokens: tests/security/sasl/test_signed_tokens.py. Replayed exchanges: tests/security/sasl/test_scram_server.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import struct
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from broker.broker import Broker
+from broker.requests.api_table import API_TABLE, Api
+from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+from protocol.message import Message
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from security.principal import ANONYMOUS
+from support.broker import running_broker
+from support.counts import count
+from support.sasl import listener_settings, sasl_listeners, unsecured
+from support.seeds import chosen_seed
+from support.wire import ConnectionClosedError, WireClient, decode_answer, frame, wire_client
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+SENTINEL = 0x5E4711
+PASSWORD = b"\0alice\0alice-secret"
+BEFORE_LOGIN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+    values = {
+        **sasl_listeners("SASL", "WEAK"),
+        **listener_settings("SASL", "SCRAM-SHA-512"),
+        **listener_settings("WEAK", "PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER"),
+        **unsecured("WEAK"),
+        "connection.failed.authentication.delay.ms": "0",
+    }
+    async with running_broker(tmp_path_factory.mktemp("attacked") / "data", **values) as running:
+        yield running
+
+
+def servers(broker: Broker, listener: str = "WEAK") -> str:
+    return f"127.0.0.1:{broker.acceptors[listener].port}"
+
+
+async def rest(client: WireClient) -> list[bytes]:
+    """All answers until the broker closes the connection."""
+    answers = []
+    while True:
+        try:
+            answers.append(await client.receive_raw())
+        except ConnectionClosedError:
+            return answers
+
+
+@pytest.mark.parametrize("api", [api for api in API_TABLE if api.key not in BEFORE_LOGIN], ids=lambda api: api.name)
+async def test_no_api_is_served_before_the_handshake(broker: Broker, api: Api) -> None:
+    async with wire_client(servers(broker)) as client:
+        client.send_raw(frame(api.request(), api.max_version))
+        assert await rest(client) == []
+
+
+@pytest.mark.parametrize("api", [api for api in API_TABLE if api.key not in BEFORE_LOGIN], ids=lambda api: api.name)
+async def test_no_api_is_served_between_handshake_and_password(broker: Broker, api: Api) -> None:
+    """An answer is that of the API's own error, and says nothing of the cluster."""
+    if api.key == ApiKey.SASL_AUTHENTICATE:
+        return
+    async with wire_client(servers(broker)) as client:
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        client.send_raw(frame(api.request(), api.max_version))
+        client.send_raw(frame(SaslAuthenticateRequest(auth_bytes=PASSWORD), 2, SENTINEL))
+        answers = await rest(client)
+    assert len(answers) <= 1, "the password came too late"
+    for answer in answers:
+        assert broker.services is not None
+        assert broker.services.cluster_id.encode() not in answer
+        assert b"127.0.0.1" not in answer
+
+
+async def test_an_unauthenticated_request_has_no_effect(broker: Broker) -> None:
+    topics = [MetadataRequestTopic(name="made-by-nobody")]
+    async with wire_client(servers(broker)) as client:
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        client.send_raw(frame(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9))
+        await rest(client)
+    async with wire_client(servers(broker, "PLAINTEXT")) as client:
+        known = await client.call(MetadataRequest(topics=None), 9)
+        assert "made-by-nobody" not in {topic.name for topic in known.topics}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI", "ANONYMOUS", "EXTERNAL", ""])
+async def test_a_mechanism_cannot_be_downgraded(broker: Broker, mechanism: str) -> None:
+    """Another listener has the mechanism; this one does not."""
+    async with wire_client(servers(broker, "SASL")) as client:
+        answer = await client.call(SaslHandshakeRequest(mechanism=mechanism), 1)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert answer.mechanisms == ["SCRAM-SHA-512"]
+        assert await client.is_closed()
+
+
+async def test_the_mechanism_cannot_be_chosen_again(broker: Broker) -> None:
+    async with wire_client(servers(broker)) as client:
+        await client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
+        answer = await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert await client.is_closed()
+
+
+async def test_nothing_is_read_after_a_failure(broker: Broker) -> None:
+    """The right password in the same packet as a wrong one."""
+    async with wire_client(servers(broker)) as client:
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        wrong = frame(SaslAuthenticateRequest(auth_bytes=b"\0alice\0x"), 2, 7)
+        client.send_raw(wrong + frame(SaslAuthenticateRequest(auth_bytes=PASSWORD), 2, SENTINEL))
+        (answer,) = await rest(client)
+        assert decode_answer(answer, ApiKey.SASL_AUTHENTICATE, 2)[0] == 7
+
+
+async def test_a_user_name_cannot_forge_lines_of_the_log(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    async with wire_client(servers(broker)) as client:
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        await client.call(SaslAuthenticateRequest(auth_bytes=b"\0eve\nINFO all is well\0planted-password"), 2)
+    lines = [record.getMessage() for record in caplog.records if "all is well" in record.getMessage()]
+    assert len(lines) == 1
+    assert "\n" not in lines[0]
+    assert "planted-password" not in caplog.text
+
+
+def conversations() -> list[list[bytes]]:
+    """Frames of logins that fail: by each mechanism, in both versions of the handshake."""
+
+    def after(mechanism: str, version: int, message: bytes) -> list[bytes]:
+        handshake = frame(SaslHandshakeRequest(mechanism=mechanism), version)
+        bare = struct.pack(">i", len(message)) + message
+        token = bare if version == 0 else frame(SaslAuthenticateRequest(auth_bytes=message), 2)
+        return [handshake, token, token]
+
+    unsigned = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg":"RS256"}', b'{"sub":"eve"}'))
+    messages = {
+        "PLAIN": b"\0mallory\0attack-at-dawn",
+        "SCRAM-SHA-512": b"n,,n=mallory,r=abcdefghijkl,tokenauth=true",
+        "SCRAM-SHA-256": b"n,a=mallory,n=mallory,r=abcdefghijkl",
+        "OAUTHBEARER": b"n,,\x01auth=Bearer " + unsigned + b".AAAA\x01\x01",
+    }
+    found = [after(name, version, message) for name, message in messages.items() for version in (0, 1)]
+    versions = frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+    return [*found, *([versions, *one] for one in found)]
+
+
+def mutated(frames: list[bytes], rng: random.Random) -> bytes:
+    """The bytes of a conversation with some of them changed; sizes stay right in most cases."""
+    frames = [bytearray(one) for one in frames]  # type: ignore[misc]
+    for _ in range(rng.randrange(1, 6)):
+        one: Any = frames[rng.randrange(len(frames))]
+        position = rng.randrange(0 if rng.random() < 0.05 else 4, len(one))
+        kind = rng.random()
+        if kind < 0.6:
+            one[position] = rng.randrange(256)
+        elif kind < 0.8:
+            del one[position]
+            one[:4] = struct.pack(">i", len(one) - 4)
+        else:
+            one[position:position] = rng.randbytes(rng.randrange(1, 9))
+            one[:4] = struct.pack(">i", len(one) - 4)
+    return b"".join(frames)
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(600)
+async def test_mutated_logins_get_nothing(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """Behind each conversation is a request that only an authenticated client may make."""
+    seed = chosen_seed(16)
+    rng = random.Random(seed)
+    told = conversations()
+    sentinel = frame(DescribeClusterRequest(), 0, SENTINEL)
+    frames = 0
+    wanted = count(1500, 50_000)
+    while frames < wanted:
+        conversation = rng.choice(told)
+        frames += len(conversation)
+        await attack(servers(broker), mutated(conversation, rng) + sentinel)
+    assert "failed unexpectedly" not in caplog.text
+    assert all(one.principal is ANONYMOUS for one in broker.acceptors["WEAK"].connections)
+    async with wire_client(servers(broker)) as client:
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        assert (await client.call(SaslAuthenticateRequest(auth_bytes=PASSWORD), 2)).error_code == 0
+
+
+async def attack(address: str, data: bytes) -> None:
+    """Send bytes, end the stream, and check what comes back."""
+    async with wire_client(address) as client:
+        client.send_raw(data)
+        client.writer.write_eof()
+        for answer in await rest(client):
+            if answer[:4] == struct.pack(">i", SENTINEL):
+                response: Message = decode_answer(answer, ApiKey.DESCRIBE_CLUSTER, 0)[1]
+                assert getattr(response, "error_code") == ErrorCode.ILLEGAL_SASL_STATE  # noqa: B009
+    await asyncio.sleep(0)
