@@ -35,7 +35,7 @@ from broker.log_dir_failures import LogDirFailures
 from broker.metrics import BrokerMetrics
 from broker.network.acceptor import Acceptor
 from broker.network.connection import Connection
-from broker.network.listener import SASL_PROTOCOLS, Listener
+from broker.network.listener import PLAINTEXT, SASL_PROTOCOLS, Listener
 from broker.network.listeners import Listeners
 from broker.producer_ids import ProducerIds
 from broker.quotas.client_quotas import ClientQuotas
@@ -159,13 +159,17 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, host:port of the first listener for clients. The broker must be ready.
+        """The address for clients, host:port of a listener. The broker must be ready.
 
-        The inter-broker listener is used only if there is no other listener.
+        A listener without TLS and SASL is preferred, and the inter-broker listener is avoided.
         """
-        listeners = self.config.advertised_listeners
-        for_clients = [one for one in listeners if one.name != self.config.inter_broker_listener_name]
-        listener = self.advertised((for_clients or listeners)[0])
+        between_brokers = self.config.inter_broker_listener_name
+        listener = self.advertised(
+            min(
+                self.config.advertised_listeners,
+                key=lambda one: (one.security_protocol != PLAINTEXT, one.name == between_brokers),
+            )
+        )
         return f"{listener.host}:{listener.port}"
 
     @property
