@@ -38,6 +38,7 @@ from broker.network.connection import Connection
 from broker.network.listener import PLAINTEXT, SASL_PROTOCOLS, Listener
 from broker.network.listeners import Listeners
 from broker.producer_ids import ProducerIds
+from broker.quotas.address_rates import AddressRates
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.rates import Window
 from broker.registry_offsets import RegistryOffsets
@@ -335,6 +336,10 @@ class Broker:
             served_apis=[(api.key, api.min_version, api.max_version) for api in API_TABLE],
         )
         configs.entities.subscribe(services.quotas.config_changed)
+        self._address_rates = AddressRates(
+            Window(config.quota_window_num, config.quota_window_size_seconds), asyncio.get_running_loop().time
+        )
+        configs.entities.subscribe(self._address_rates.config_changed)
         configs.on_topic_changed = partial(self._topic_changed, services)
         configs.on_broker_changed = partial(self._settings_changed, services)
         configs.on_broker_loaded = self._listeners.use_new_stores
@@ -374,7 +379,7 @@ class Broker:
         between_brokers = self.config.inter_broker_listener_name
         handlers = [(api, guarded(api.handler(services), between_brokers)) for api in API_TABLE]
         dispatcher = Dispatcher(handlers, self.metrics, self._request_tasks.start, services.quotas)
-        await self._listeners.bind(dispatcher, await self._expect_logins(services, dispatcher))
+        await self._listeners.bind(dispatcher, await self._expect_logins(services, dispatcher), self._address_rates)
         if self.config.ottla_console_listener is not None:
             self.console = ConsoleServer(services, self, self.config.ottla_console_listener)
             await self.console.bind()
@@ -415,6 +420,7 @@ class Broker:
             services.replicas.run(),
             services.coordination.run(),
             failures.run(),
+            self._address_rates.run(),
             *self._listeners.services(),
         ]
         if self._authentication is not None:

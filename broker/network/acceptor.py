@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from broker.network.connection import Connection, PendingAnswer
-from broker.network.limits import ConnectionQuota, Holdable, MemoryBudget
+from broker.network.limits import ConnectionCounter, Holdable, MemoryBudget
 from broker.network.output import Answer
 from client.wire.network import Network, Server
 from protocol.buffer import Buffer
@@ -32,7 +32,7 @@ class Acceptor:
         name: str,
         *,
         handle_frame: Callable[[memoryview, Connection], Answer | PendingAnswer | None],
-        quota: ConnectionQuota,
+        quota: ConnectionCounter,
         budget: MemoryBudget,
         run_later: Callable[[Coroutine[Any, Any, Buffer]], asyncio.Future[Buffer]],
         max_request_bytes: int,

@@ -162,9 +162,13 @@ class Connection(asyncio.BufferedProtocol):
         """Start reading from a held connection."""
         self._held = False
         if self._start < self._end or self._eof:  # see `buffer_updated`
-            self.acceptor.call_soon(self._handle_frames)
+            self.acceptor.call_soon(self._go_on_unless_held)
         else:
             self._resume_reading()
+
+    def _go_on_unless_held(self) -> None:
+        if not self._held:  # another limit may hold it again at once
+            self._handle_frames()
 
     def mute(self, seconds: float) -> None:
         """Send the answers that are passed on, but handle no frame for this time (KIP-219)."""
@@ -176,8 +180,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _unmute(self) -> None:
         self._muted = None
-        if not self.closed and not self._held:  # a held connection goes on when it is admitted
-            self._handle_frames()
+        if not self.closed:
+            self._go_on_unless_held()
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Set SO_SNDBUF and SO_RCVBUF; -1 leaves the system's size."""

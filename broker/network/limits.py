@@ -1,16 +1,22 @@
 """Limits that all connections of a broker share: their number, and their memory.
 
 The limits on connections are Kafka's. `max.connections.per.ip` closes the new connection. `max.connections` and
-`max.connection.creation.rate` delay it: the kernel has accepted it already, so the broker does not read from it until
-another connection closes or the rate allows it. `max.connections` does not apply to brokers on a separate listener.
+`max.connection.creation.rate`, of the broker and of a listener, delay it: the kernel has accepted it already, so the
+broker does not read from it until another connection closes or the rate allows it. As in Kafka, the connections of a
+listener are admitted one after the other, and a rate delays each by one sample of the window at most. The quota of an
+address (`connection_creation_rate`) holds a connection for that time and then closes it. The limits of the broker do
+not apply to brokers on a separate listener.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
-INT_MAX = 2**31 - 1
+from broker.quotas.address_rates import AddressRates
+from broker.quotas.rates import INT_MAX, SampledRate, Window
+
+DEFAULT_WINDOW: Final = Window(11, 1.0)
 
 RECEIVE_BUFFERS_MANY_BYTES = 64 * 1024 * 1024
 """Above this total, a connection frees a large receive buffer as soon as it is empty."""
@@ -36,6 +42,38 @@ class Holdable(Protocol):
         """Close the connection and log the reason in one line."""
 
 
+class ListenerLimits(NamedTuple):
+    """The limits of one listener, which apply beside those of the broker."""
+
+    max_connections: int = INT_MAX
+    creation_rate_per_s: int = INT_MAX
+
+
+class ConnectionCounter(Protocol):
+    """What an acceptor tells of its connections."""
+
+    def connected(self, connection: Holdable, *, is_exempt: bool = False) -> None:
+        """Count a new connection; close or hold it if a limit requires it."""
+
+    def disconnected(self, connection: Holdable) -> None:
+        """Forget a connection."""
+
+
+class _Line:
+    """The connections of one listener: those that are open, and those that wait, in order of arrival."""
+
+    def __init__(self, window: Window) -> None:
+        self.open = 0
+        self.waiting: dict[Holdable, None] = {}
+        self.limits = ListenerLimits()
+        self.is_exempt = False
+        self.rate = SampledRate(window, INT_MAX)
+        self.first_is_counted = False
+        self.due_s = 0.0
+        """When the first may be admitted, once it is counted."""
+        self.has_timer = False
+
+
 class ConnectionQuota:
     """Counts connections, and admits, holds or closes new ones."""
 
@@ -48,51 +86,84 @@ class ConnectionQuota:
         creation_rate_per_s: int = INT_MAX,
         now_s: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], object],
+        window: Window = DEFAULT_WINDOW,
+        address_rates: AddressRates | None = None,
     ) -> None:
+        """window: of the rates of listeners. address_rates: the quotas of addresses."""
         self.total = 0
         self._now_s = now_s
         self._call_later = call_later
-        self._timer_is_set = False
+        self._window = window
+        self._address_rates = address_rates
         self._per_ip: dict[str, int] = {}
-        self._waiting: dict[Holdable, None] = {}  # in order of arrival
-        self._tokens = 0.0
-        self._tokens_updated_s = now_s()
+        self._lines: dict[str, _Line] = {}
+        self._held_to_close: set[Holdable] = set()
+        self._rate = SampledRate(window, INT_MAX)
         self.set_limits(
             max_connections=max_connections,
             max_per_ip=max_per_ip,
             per_ip_overrides=per_ip_overrides or {},
             creation_rate_per_s=creation_rate_per_s,
         )
-        self._tokens = self._rate_per_s
 
     def set_limits(
-        self, *, max_connections: int, max_per_ip: int, per_ip_overrides: Mapping[str, int], creation_rate_per_s: int
+        self,
+        *,
+        max_connections: int,
+        max_per_ip: int,
+        per_ip_overrides: Mapping[str, int],
+        creation_rate_per_s: int,
+        of_listeners: Mapping[str, ListenerLimits] | None = None,
     ) -> None:
         """Set new limits. Existing connections stay open; held ones may now be admitted."""
         self._max_connections = max_connections
         self._max_per_ip = max_per_ip
         self._per_ip_overrides = per_ip_overrides
-        self._rate_per_s = float(creation_rate_per_s)  # a token bucket that holds one second's worth
+        self._rate.quota = creation_rate_per_s
+        for name, limits in (of_listeners or {}).items():
+            line = self._line(name)
+            line.limits = limits
+            line.rate.quota = limits.creation_rate_per_s
+        now_s = self._now_s()
+        for line in self._lines.values():
+            if line.first_is_counted:
+                line.due_s = min(line.due_s, now_s + self._throttle_s(line, now_s))
         self._admit_waiting()
 
-    def connected(self, connection: Holdable, *, is_exempt: bool = False) -> None:
-        """Count a new connection; close or hold it if a limit requires it. is_exempt: never hold it."""
+    def of_listener(self, name: str) -> ConnectionCounter:
+        """Return the counter of one listener's connections."""
+        return _ListenerQuota(self, name)
+
+    def connected(self, connection: Holdable, *, is_exempt: bool = False, listener: str = "") -> None:
+        """Count a new connection; close or hold it if a limit requires it.
+
+        is_exempt: the limits of the broker on the number and rate of connections do not apply to its listener.
+        """
         self.total += 1
         count = self._per_ip[connection.host] = self._per_ip.get(connection.host, 0) + 1
+        line = self._line(listener)
+        line.is_exempt = is_exempt
         limit = self._per_ip_overrides.get(connection.host, self._max_per_ip)
         if count > limit:
+            line.open += 1
             connection.close(f"more than {limit} connections from one address (max.connections.per.ip)")
             return
-        if is_exempt:
-            return
         connection.hold()
-        self._waiting[connection] = None
+        line.waiting[connection] = None
         self._admit_waiting()
 
-    def disconnected(self, connection: Holdable) -> None:
-        """Forget a connection; admit a held one if the limits allow it."""
+    def disconnected(self, connection: Holdable, *, listener: str = "") -> None:
+        """Forget a connection; admit held ones if the limits allow it."""
         self.total -= 1
-        self._waiting.pop(connection, None)
+        line = self._line(listener)
+        if connection in self._held_to_close:
+            self._held_to_close.discard(connection)
+        elif connection in line.waiting:
+            if next(iter(line.waiting)) is connection:
+                line.first_is_counted = False
+            del line.waiting[connection]
+        else:
+            line.open -= 1
         left = self._per_ip[connection.host] - 1
         if left:
             self._per_ip[connection.host] = left
@@ -100,34 +171,86 @@ class ConnectionQuota:
             del self._per_ip[connection.host]
         self._admit_waiting()
 
+    def _line(self, listener: str) -> _Line:
+        line = self._lines.get(listener)
+        if line is None:
+            line = self._lines[listener] = _Line(self._window)
+        return line
+
     def _admit_waiting(self) -> None:
-        waiting = self._waiting
-        while waiting and self.total - len(waiting) < self._max_connections:
-            if not self._take_token():
-                self._try_again_later()
-                return
-            first = next(iter(waiting))
-            del waiting[first]
-            first.admit()
+        for line in self._lines.values():
+            while line.waiting and self._may_go_on(line):
+                first = next(iter(line.waiting))
+                del line.waiting[first]
+                line.first_is_counted = False
+                self._admit(first, line)
 
-    def _try_again_later(self) -> None:
-        if not self._timer_is_set and self._rate_per_s > 0:
-            self._timer_is_set = True
-            self._call_later(max(1.0 / self._rate_per_s, 0.001), self._timer_fired)
-
-    def _timer_fired(self) -> None:
-        self._timer_is_set = False
-        self._admit_waiting()
-
-    def _take_token(self) -> bool:
+    def _may_go_on(self, line: _Line) -> bool:
+        """Whether the first connection that waits may be admitted. It counts in the rates when it becomes the first."""
         now_s = self._now_s()
-        earned = (now_s - self._tokens_updated_s) * self._rate_per_s
-        self._tokens = min(self._rate_per_s, self._tokens + earned)
-        self._tokens_updated_s = now_s
-        if self._tokens < 1.0:
+        if not line.first_is_counted:
+            line.first_is_counted = True
+            for rate in self._rates(line):
+                rate.record(1, now_s)
+            line.due_s = now_s + self._throttle_s(line, now_s)
+        if now_s < line.due_s:
+            self._try_again_later(line, line.due_s - now_s)
             return False
-        self._tokens -= 1.0
-        return True
+        if line.open >= line.limits.max_connections:
+            return False
+        return line.is_exempt or sum(one.open for one in self._lines.values()) < self._max_connections
+
+    def _rates(self, line: _Line) -> list[SampledRate]:
+        """Return the rates that are limited for a listener."""
+        rates = [line.rate] if line.is_exempt else [line.rate, self._rate]
+        return [rate for rate in rates if rate.quota != INT_MAX]
+
+    def _throttle_s(self, line: _Line, now_s: float) -> float:
+        throttle_s = max((rate.throttle_s(now_s) for rate in self._rates(line)), default=0.0)
+        return min(throttle_s, self._window.sample_s)
+
+    def _admit(self, connection: Holdable, line: _Line) -> None:
+        """Serve a connection, unless its address has too many: then it is held for a while and closed."""
+        rates = self._address_rates
+        throttle_s = rates.throttle_s(connection.host) if rates is not None and rates.is_active else 0.0
+        if not throttle_s:
+            line.open += 1
+            connection.admit()
+            return
+        self._held_to_close.add(connection)
+
+        def close() -> None:
+            if connection in self._held_to_close:
+                connection.close("too many new connections from its address (connection_creation_rate)")
+
+        self._call_later(throttle_s, close)
+
+    def _try_again_later(self, line: _Line, seconds: float) -> None:
+        if line.has_timer:
+            return
+        line.has_timer = True
+
+        def fired() -> None:
+            line.has_timer = False
+            self._admit_waiting()
+
+        self._call_later(seconds, fired)
+
+
+class _ListenerQuota:
+    """The connections of one listener."""
+
+    def __init__(self, quota: ConnectionQuota, listener: str) -> None:
+        self._quota = quota
+        self._listener = listener
+
+    def connected(self, connection: Holdable, *, is_exempt: bool = False) -> None:
+        """See `ConnectionQuota.connected`."""
+        self._quota.connected(connection, is_exempt=is_exempt, listener=self._listener)
+
+    def disconnected(self, connection: Holdable) -> None:
+        """See `ConnectionQuota.disconnected`."""
+        self._quota.disconnected(connection, listener=self._listener)
 
 
 class MemoryBudget:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from broker.errors import BrokerStartError
 from broker.network.acceptor import Acceptor
 from broker.network.connection import Connection
-from broker.network.limits import ConnectionQuota, MemoryBudget
+from broker.network.limits import ConnectionQuota, ListenerLimits, MemoryBudget
 from broker.network.listener import TLS_PROTOCOLS, Listener
+from broker.quotas.address_rates import AddressRates
+from broker.quotas.rates import INT_MAX, Window
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.tasks import RequestTasks
 from broker.settings.config import BrokerConfig
@@ -40,7 +42,12 @@ class Listeners:
 
                 self._tls[listener.name] = ListenerTls(listener, self._config.of_listener(listener.name))
 
-    async def bind(self, dispatcher: Dispatcher, begin: Mapping[str, Callable[[Connection], None]]) -> None:
+    async def bind(
+        self,
+        dispatcher: Dispatcher,
+        begin: Mapping[str, Callable[[Connection], None]],
+        address_rates: AddressRates | None = None,
+    ) -> None:
         """Bind all listeners. Raises BrokerStartError with the name of one that cannot be bound.
 
         begin: by listener, what is called for each new connection: a listener of SASL expects it to authenticate.
@@ -49,7 +56,12 @@ class Listeners:
         loop = asyncio.get_running_loop()
         if any(not listener.host for listener in (*config.listeners, *config.advertised_listeners)):
             self._hostname = await asyncio.to_thread(socket.getfqdn)  # may ask a name server
-        self._quota = ConnectionQuota(now_s=loop.time, call_later=loop.call_later)
+        self._quota = ConnectionQuota(
+            now_s=loop.time,
+            call_later=loop.call_later,
+            window=Window(config.quota_window_num, config.quota_window_size_seconds),
+            address_rates=address_rates,
+        )
         self.settings_changed()
         self.prepare()  # once more: now with the dynamic settings of the registry
         for tls in self._tls.values():
@@ -59,7 +71,7 @@ class Listeners:
             acceptor = Acceptor(
                 listener.name,
                 handle_frame=dispatcher.handle_frame,
-                quota=self._quota,
+                quota=self._quota.of_listener(listener.name),
                 budget=budget,
                 run_later=self._tasks.start,
                 max_request_bytes=config.socket_request_max_bytes,
@@ -85,6 +97,7 @@ class Listeners:
             max_per_ip=config.max_connections_per_ip,
             per_ip_overrides=config.max_connections_per_ip_overrides,
             creation_rate_per_s=config.max_connection_creation_rate,
+            of_listeners={listener.name: self._limits_of(listener.name) for listener in config.listeners},
         )
 
     def check(self, after: BrokerConfig) -> None:
@@ -96,6 +109,16 @@ class Listeners:
         """Use changed key stores and trust stores for new connections."""
         for name, tls in self._tls.items():
             tls.use_stores_of(self._config.of_listener(name))
+
+    def _limits_of(self, listener: str) -> ListenerLimits:
+        """Return the limits that are set for this listener by its prefix; those of the broker are not its defaults."""
+        settings = self._config.of_listener(listener)
+
+        def limit(setting: str) -> int:
+            name, value = settings.lookup(setting)
+            return value if name != setting and isinstance(value, int) else INT_MAX
+
+        return ListenerLimits(limit("max.connections"), limit("max.connection.creation.rate"))
 
     def _receive_buffer_bytes(self) -> int:
         """Return the configured size; -1, for the system's automatic tuning, if it is not set.

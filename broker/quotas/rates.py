@@ -1,8 +1,8 @@
 """The arithmetic of quotas: rates over a sliding window, and token buckets. All times are seconds of one clock.
 
 A rate is the sum of samples, divided by the time since the first of them, but at least by `samples - 1` sample lengths.
-A sample ends `sample_s` after its first value; a new one starts with the next value. Samples that are older than all
-`samples` sample lengths are dropped. A rate above its quota is throttled for the time after which it would be at the
+A sample ends `sample_s` after its first value; a new one starts with the next value. A sample is dropped when its last
+value is `samples` sample lengths old. A rate above its quota is throttled for the time after which it would be at the
 quota if nothing else was counted.
 """
 
@@ -30,7 +30,7 @@ class Window(NamedTuple):
 class SampledRate:
     """A sum of values over a sliding window, and the quota of its rate."""
 
-    __slots__ = ("_current", "_expiry_s", "_full_s", "_older", "_sample_s", "_start_s", "_total", "quota")
+    __slots__ = ("_current", "_expiry_s", "_full_s", "_last_s", "_older", "_sample_s", "_start_s", "_total", "quota")
 
     def __init__(self, window: Window, quota: float) -> None:
         """quota: a second. It may be changed at any time."""
@@ -38,8 +38,9 @@ class SampledRate:
         self._sample_s = window.sample_s
         self._full_s = window.full_s
         self._expiry_s = window.samples * window.sample_s
-        self._older: deque[tuple[float, float]] = deque()  # start and value of the samples before the current one
+        self._older: deque[tuple[float, float, float]] = deque()  # start, last value's time and sum of earlier samples
         self._start_s = NEVER_S
+        self._last_s = NEVER_S
         self._current = 0.0
         self._total = 0.0  # of all samples, with those that are expired but not dropped yet
 
@@ -47,6 +48,7 @@ class SampledRate:
         """Count a value; return the seconds of throttling, 0 if the rate is not above the quota."""
         if now_s - self._start_s >= self._sample_s:
             self._start_sample(now_s)
+        self._last_s = now_s
         self._current += value
         self._total += value
         if self._total <= self.quota * self._full_s:  # the usual case, without the exact window
@@ -73,7 +75,7 @@ class SampledRate:
 
     def is_idle(self, now_s: float) -> bool:
         """Return whether nothing is counted any more: then it is equal to a new one."""
-        return now_s - self._start_s >= self._expiry_s
+        return now_s - self._last_s >= self._expiry_s
 
     def _window_s(self, now_s: float) -> float:
         start_s = self._older[0][0] if self._older else self._start_s
@@ -84,17 +86,17 @@ class SampledRate:
 
     def _start_sample(self, now_s: float) -> None:
         if self._start_s != NEVER_S:
-            self._older.append((self._start_s, self._current))
-        self._start_s = now_s
+            self._older.append((self._start_s, self._last_s, self._current))
+        self._start_s = self._last_s = now_s
         self._current = 0.0
         self._drop_expired(now_s)
 
     def _drop_expired(self, now_s: float) -> None:
         older = self._older
-        while older and now_s - older[0][0] >= self._expiry_s:
-            self._total -= older.popleft()[1]
+        while older and now_s - older[0][1] >= self._expiry_s:
+            self._total -= older.popleft()[2]
         if self.is_idle(now_s):
-            self._start_s = NEVER_S
+            self._start_s = self._last_s = NEVER_S
             self._current = 0.0
         if not older:
             self._total = self._current  # without rounding errors

@@ -214,3 +214,14 @@ async def test_large_requests_above_the_quota_make_progress(broker, quota):
             assert answer.responses[0].partition_responses[0].error_code == 0
             broker.services.quotas._rates.clear()  # as if time had passed
             broker.services.quotas._limits.clear()
+
+
+async def test_an_address_above_its_quota_is_held_and_closed(broker, quota):
+    await quota("ips/127.0.0.1", connection_creation_rate="0")
+    limits = broker._listeners._quota
+    async with wire_client(broker.bootstrap_servers) as client:
+        client.send(MetadataRequest(topics=[]), 9)
+        await until(lambda: len(limits._held_to_close) == 1, "the connection is held")
+        [held] = limits._held_to_close
+        assert held._held
+    await until(lambda: not limits._held_to_close, "it is forgotten when it leaves")

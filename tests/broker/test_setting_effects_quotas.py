@@ -1,9 +1,16 @@
 """The settings of quotas, seen in a live broker."""
 
+import asyncio
+
 import pytest
 
+from broker.broker import Broker
+from broker.quotas.rates import INT_MAX
+from broker.settings.config import BrokerConfig
+from support.broker import settings
 from support.effects import shows
 from support.live import live
+from support.polling import until
 
 USER = "users/ANONYMOUS"
 
@@ -32,3 +39,27 @@ async def test_the_window_of_controller_mutations(tmp_path, num, size_s, allowed
         await broker.create("t", allowed)
         assert (await broker.try_create("one-more")).error_code == 0  # the bucket was empty, not overdrawn
         assert (await broker.try_create("refused")).error_code == 89
+
+
+@shows("max.connections", "max.connection.creation.rate")
+async def test_a_listener_may_have_limits_of_its_own(tmp_path):
+    overrides = {
+        "listener.security.protocol.map": "FEW:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listeners": "PLAINTEXT://127.0.0.1:0,FEW://127.0.0.1:0",
+        "listener.name.few.max.connections": "3",
+        "listener.name.few.max.connection.creation.rate": "7",
+    }
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | overrides)
+    assert not [warning for warning in config.warnings if "few" in warning]
+    async with Broker(config) as broker:
+        lines = broker._listeners._quota._lines
+        assert lines["FEW"].limits == (3, 7)
+        assert lines["PLAINTEXT"].limits == (INT_MAX, INT_MAX)
+        acceptor = broker.acceptors["FEW"]
+        opened = [await asyncio.open_connection("127.0.0.1", acceptor.port) for _ in range(4)]
+        await until(lambda: sum(one._held for one in acceptor.connections) == 1, "the fourth waits")
+        opened[0][1].close()
+        await until(lambda: len(acceptor.connections) == 3, "one is gone")
+        assert not any(one._held for one in acceptor.connections)
+        for _, writer in opened:
+            writer.close()
