@@ -19,6 +19,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from broker.authentication.scram_credentials import ScramCredentials
+from broker.authorization.access import Access
+from broker.authorization.loading import guarded, load_access
+from broker.authorization.registry_authorizer import RegistryAuthorizer
 from broker.cluster.controlled_shutdown import ControlledShutdown
 from broker.cluster.legacy07_view import Legacy07View
 from broker.cluster.metadata_cache import MetadataCache, Snapshot
@@ -44,7 +47,6 @@ from broker.quotas.rates import Window
 from broker.registry_offsets import RegistryOffsets
 from broker.replicas import ReplicaParts
 from broker.requests.api_table import API_TABLE
-from broker.requests.between_brokers import guarded
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.tasks import RequestTasks
 from broker.services import Services
@@ -121,6 +123,7 @@ class Broker:
         self._nonce = nonce  # not of `rng`: it must not be predictable
         self._stopping = asyncio.Event()
         self._logs: LogManager | None = None
+        self._access: Access | None = None
         self._ready = asyncio.Event()
         self._authentication: Authentication | None = None
 
@@ -235,6 +238,10 @@ class Broker:
             configs = ConfigStore(broker_id, self.config, registry, self._now_ms, self._backoff)
             self._configs = configs
             await configs.start()
+            self._access = load_access(self.config, registry, self._now_ms, self._backoff)
+            authorizer = None if self._access is None else self._access.authorizer
+            if authorizer is not None:
+                await authorizer.start()
             logs.recovery_threads = self.config.num_recovery_threads_per_data_dir
             logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
             if not await self._load(logs):
@@ -256,6 +263,8 @@ class Broker:
                 services.replicas.close()
                 await logs.shutdown(services.broker_epoch)
         finally:
+            if self._access is not None:
+                await self._access.authorizer.close()
             await access.close()
 
     async def _load(self, logs: LogManager) -> bool:
@@ -333,6 +342,7 @@ class Broker:
             cleaner=cleaner,
             controller=controller,
             is_controller=lambda: controller.is_active,
+            access=self._access,
             served_apis=[(api.key, api.min_version, api.max_version) for api in API_TABLE],
         )
         configs.entities.subscribe(services.quotas.config_changed)
@@ -376,8 +386,7 @@ class Broker:
         return failures
 
     async def _bind(self, services: Services) -> None:
-        between_brokers = self.config.inter_broker_listener_name
-        handlers = [(api, guarded(api.handler(services), between_brokers)) for api in API_TABLE]
+        handlers = [(api, guarded(api, services)) for api in API_TABLE]
         dispatcher = Dispatcher(handlers, self.metrics, self._request_tasks.start, services.quotas)
         await self._listeners.bind(dispatcher, await self._expect_logins(services, dispatcher), self._address_rates)
         if self.config.ottla_console_listener is not None:
@@ -411,7 +420,11 @@ class Broker:
         async def registered_anew(broker_epoch: int) -> None:
             services.broker_epoch = broker_epoch
             await services.configs.reload()  # changes during the old session were not seen
+            if acls is not None:
+                await acls.store.reload()
 
+        authorizer = None if services.access is None else services.access.authorizer
+        acls = authorizer if isinstance(authorizer, RegistryAuthorizer) else None
         running: list[Coroutine[Any, Any, None]] = [
             session.run(registered_anew),
             services.controller.run(),
@@ -425,6 +438,8 @@ class Broker:
         ]
         if self._authentication is not None:
             running += self._authentication.services()
+        if acls is not None:
+            running.append(acls.run())
         if self.config.log_cleaner_enable:
             running.append(services.cleaner.run())
         if self.console is not None:

@@ -74,8 +74,10 @@ class FetchSession:
     """One client's session; implements `Reader`."""
 
     __slots__ = (
+        "_allowed_for",
         "_idle_at",
         "_places",
+        "_refused",
         "awake",
         "created_ms",
         "epoch",
@@ -107,6 +109,9 @@ class FetchSession:
         self.awake: dict[Key, CachedPartition] = {}
         """The partitions to read, in this order; one that returned data moves to the end, for fairness."""
         self._places = places
+        self._allowed_for: object = None
+        self._refused: dict[Key, CachedPartition] = {}
+        """The partitions that the client may not read: they are not read, and every answer says so."""
         self._idle_at: dict[TopicPartition, Key] = {}
 
     def key_of(self, request: FetchPartition) -> Key:
@@ -120,6 +125,7 @@ class FetchSession:
             if cached is not None:
                 self._leave(cached)
                 self.awake.pop(key, None)
+                self._refused.pop(key, None)
         for key, request in wanted:
             cached = self.partitions.get(key)
             if cached is None:
@@ -128,6 +134,23 @@ class FetchSession:
                 self._leave(cached)
                 cached.request = request
             self.awake.setdefault(key, cached)
+
+    def refuse(self, may_read: Callable[[FetchPartition], bool], allowed_for: object) -> list[FetchPartition]:
+        """Decide anew what the client may read; return what it may not.
+
+        allowed_for: a value that is different when another client uses the session or its rights have changed. Then
+        idle partitions, which are not asked about at every request, are decided anew, too.
+        """
+        self.awake |= self._refused
+        self._refused = {}
+        if allowed_for != self._allowed_for:
+            self._allowed_for = allowed_for
+            self.wake_all()
+        for key, cached in list(self.awake.items()):
+            if not may_read(cached.request):
+                cached.high_watermark = -1  # so that the end of the error is sent, too
+                self._refused[key] = self.awake.pop(key)
+        return [cached.request for cached in self._refused.values()]
 
     def wanted(self) -> list[FetchPartition]:
         """See `Reader`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.authentication.scram_credentials import ScramCredentials
+from broker.authorization.access import Access
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.registry_access import RegistryAccess
 from broker.controller.controller import Controller
@@ -53,6 +54,8 @@ class Services:
     is_controller: Callable[[], bool]
     served_apis: Sequence[tuple[int, int, int]]
     """(API key, lowest, highest version), for ApiVersions."""
+    access: Access | None = None
+    """Decides what clients may do; None if there is no authorizer."""
     broker_epoch: int = -1
     """The czxid of this broker's registration; a request with an older one is for an earlier registration."""
 

@@ -21,12 +21,11 @@ class Reader(Enum):
     CONSUMER = "Consumer"
     ZOOKEEPER_CONSUMER = "ZooKeeperConsumer"
     ADMIN = "Admin"
-    AUTHORIZER = "authorizers"
 
     @property
     def is_client(self) -> bool:
         """Whether the settings are Python parameters, with underscores instead of dots."""
-        return self not in (Reader.BROKER, Reader.TOPIC, Reader.AUTHORIZER)
+        return self not in (Reader.BROKER, Reader.TOPIC)
 
     def spell(self, name: str) -> str:
         """Return a setting's name in this reader's spelling."""
@@ -73,7 +72,6 @@ def _row(
 
 _GONE = "it is gone from Kafka"
 _IN_BACKGROUND = "a Producer always sends in the background: await the result of send for each record, or do not"
-_OF_AUTHORIZERS = "a setting of an authorizer, which is not there yet"
 _IN_BYTES = "the limit was a number of messages, now it is a number of bytes"
 _CHUNKS_IN_BYTES = "the limit was a number of chunks, now it is a number of bytes"
 _WHILE_USED = "a connection stays open while it is used"
@@ -325,9 +323,6 @@ _ROWS: Final = (
     _row("max.poll.interval.ms", consumer="max.poll.interval.ms"),
     _row("max.poll.records", consumer="max.poll.records"),
     _row("fetch.min.bytes", consumer="fetch.min.bytes", zookeeper="fetch.min.bytes"),
-    # ---- authorizers
-    _row("super.users", f"{_OF_AUTHORIZERS}: everyone may do everything", of=Reader.AUTHORIZER),
-    _row("allow.everyone.if.no.acl.found", _OF_AUTHORIZERS, of=Reader.AUTHORIZER),
 )
 
 

@@ -44,9 +44,9 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
             kind = ElectionType(request.election_type)
             outcomes = await controller.decide("ElectLeaders", partial(controller.elections.elect, keys, kind))
         except NotControllerError as error:
-            return _refused(request, error.code, context.api_version)
+            return refused(request, error.code, context.api_version)
         except ValueError:
-            return _refused(request, ErrorCode.INVALID_REQUEST, context.api_version)
+            return refused(request, ErrorCode.INVALID_REQUEST, context.api_version)
         elected = {
             key: controller.context.leaderships[key].state.leader
             for key, (code, _) in outcomes.items()
@@ -81,10 +81,11 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
 
     def failed(self, request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
         """Return the answer with the error for every named partition, or for the whole request if it names none."""
-        return _refused(request, code, 0 if request.topic_partitions else FIRST_VERSION_WITH_ERROR_CODE)
+        return refused(request, code, 0 if request.topic_partitions else FIRST_VERSION_WITH_ERROR_CODE)
 
 
-def _refused(request: ElectLeadersRequest, code: ErrorCode, version: int) -> ElectLeadersResponse:
+def refused(request: ElectLeadersRequest, code: ErrorCode, version: int) -> ElectLeadersResponse:
+    """Return the answer to a refused request: the code for the request (since version 1) and for each partition."""
     results: dict[str, ReplicaElectionResult] = {}
     for topic, partition in _keys(request) or ():
         results.setdefault(topic, ReplicaElectionResult(topic=topic)).partition_result.append(

@@ -49,8 +49,12 @@ from replication.fetch import CONSUMER, FetchedPartition, FetchParams, FetchPart
 from replication.isolation import Isolation
 from replication.partition import Partition
 from replication.replica_selector import RACK_AWARE, preferred_replica
+from security.acls.binding import CLUSTER_NAME
+from security.acls.types import Operation as AclOperation
+from security.acls.types import ResourceType
 from storage.log.file_records import FileRecords
 
+API = "Fetch"
 FIRST_VERSION_WITH_SESSIONS = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_LEADER = 16
@@ -89,20 +93,23 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         )
         if replica_id < 0:
             replica_id = CONSUMER  # -2 was for debugging tools, which count as consumers
-        if replica_id != CONSUMER and context.listener_name != self._services.config.inter_broker_listener_name:
-            # A client that claims to be a broker: Kafka's authorizer also refuses each partition.
+        if replica_id != CONSUMER and not self._may_follow(context):
             return FetchResponse(responses=_all_partitions(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         try:
             session, is_incremental = self._session(request, version, is_follower=replica_id >= 0)
         except FetchSessionError as error:
             return FetchResponse(error_code=error.code)
+        is_follower = replica_id != CONSUMER
         if session is not None:
             session.replica_id = replica_id
             session.last_fetch_ms = self._services.replicas.rules.now_ms()
+            refused = [] if is_follower else self._refused_in(session, context)
             wanted = session.wanted()
         else:
             wanted = [one for _, one in self._wanted(request, version)]
-        is_follower = replica_id != CONSUMER
+            refused = [] if is_follower else self._refused(wanted, context)
+            if refused:
+                wanted = [one for one in wanted if one not in refused]
         max_bytes = request.max_bytes
         if not is_follower:
             max_bytes = min(max_bytes, self._max_bytes)
@@ -121,7 +128,7 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             isolation=Isolation(request.isolation_level == 1),
             hard_max_bytes=version <= LAST_VERSION_WITH_HARD_LIMIT,
         )
-        answer = _Answer(self._services, context, session, params, wanted, is_incremental=is_incremental)
+        answer = _Answer(self._services, context, session, params, wanted, refused, is_incremental=is_incremental)
         fetched = self._services.replicas.fetch(params, wanted, session)
         context.is_settled = is_follower  # replication is not throttled by the quotas of clients
         if version < FIRST_VERSION_WITH_MAGIC_2:
@@ -130,6 +137,38 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             return answer.build(fetched)
         context.pause()
         return then(fetched, answer.build_after_wait)
+
+    def _may_follow(self, context: RequestContext) -> bool:
+        """Whether a client that claims to be a broker may be one; without an authorizer by its listener."""
+        access = self._services.access
+        if access is None:
+            return context.listener_name == self._services.config.inter_broker_listener_name
+        return access.allows(context, API, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def _may_read(self, context: RequestContext) -> Callable[[FetchPartition], bool] | None:
+        """Return a function that tells whether a consumer may read a partition; None if everybody may."""
+        access, names = self._services.access, self._services.metadata.snapshot.topic_names
+        if access is None:
+            return None
+
+        def may_read(one: FetchPartition) -> bool:
+            topic = one.topic or names.get(one.topic_id, "")
+            # Without a topic of this id, the answer is UNKNOWN_TOPIC_ID for everybody.
+            is_unknown = not topic and one.topic_id != ZERO_UUID
+            return is_unknown or access.allows(context, API, AclOperation.READ, ResourceType.TOPIC, topic)
+
+        return may_read
+
+    def _refused(self, wanted: Sequence[FetchPartition], context: RequestContext) -> list[FetchPartition]:
+        may_read = self._may_read(context)
+        return [] if may_read is None else [one for one in wanted if not may_read(one)]
+
+    def _refused_in(self, session: FetchSession, context: RequestContext) -> list[FetchPartition]:
+        """Return what the consumer may not read in its session, and keep it from being read."""
+        may_read, access = self._may_read(context), self._services.access
+        if may_read is None or access is None:
+            return []
+        return session.refuse(may_read, (context.principal, context.client_address, access.generation))
 
     def _session(self, request: FetchRequest, version: int, *, is_follower: bool) -> tuple[FetchSession | None, bool]:
         """Return the request's session, if any, and whether the fetch is incremental. Raises FetchSessionError."""
@@ -232,6 +271,19 @@ def _all_partitions(request: FetchRequest, code: ErrorCode) -> list[FetchableTop
     ]
 
 
+def _with_code(refused: Sequence[FetchPartition], code: ErrorCode) -> list[FetchableTopicResponse]:
+    """Return partitions with an error."""
+    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    for one in refused:
+        key = (one.topic, one.topic_id)
+        if key not in topics:
+            topics[key] = FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id)
+        topics[key].partitions.append(
+            PartitionData(partition_index=one.partition, error_code=code, high_watermark=-1, records=b"")
+        )
+    return list(topics.values())
+
+
 class _Answer:
     """Builds the response to one request from the fetched partitions."""
 
@@ -242,6 +294,7 @@ class _Answer:
         "_is_follower",
         "_is_incremental",
         "_params",
+        "_refused",
         "_services",
         "_session",
     )
@@ -253,10 +306,13 @@ class _Answer:
         session: FetchSession | None,
         params: FetchParams,
         wanted: Sequence[FetchPartition],
+        refused: Sequence[FetchPartition],
         *,
         is_incremental: bool,
     ) -> None:
+        """refused: the partitions that the consumer may not read."""
         self._services = services
+        self._refused = refused
         self._context = context
         self._is_follower = params.replica_id != CONSUMER
         self._session = session
@@ -265,7 +321,7 @@ class _Answer:
         self._count = len(wanted)
         self._converted: dict[FetchPartition, Buffer] = {}
         """The records of the partitions, for a client before v4."""
-        for request in wanted:
+        for request in (*wanted, *refused) if refused else wanted:
             if not request.topic and request.topic_id != ZERO_UUID:
                 # The topic's id may have become known after the session began.
                 request.topic = services.metadata.snapshot.topic_names.get(request.topic_id, "")
@@ -342,6 +398,8 @@ class _Answer:
             if data.records:
                 self._sent(request, len(data.records))
             _add(topics, request, data)
+        if self._refused:
+            topics += _with_code(self._refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
         if version >= FIRST_VERSION_WITH_LEADER:
             response.node_endpoints = list(endpoints.values())

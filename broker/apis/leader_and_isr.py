@@ -41,7 +41,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
             self._services.check_broker_epoch(request.broker_epoch)
             controller_requests.check_controller_epoch(request.controller_epoch)
         except (StaleBrokerEpochError, StaleControllerEpochError) as error:
-            return _refused(request, code_of(error), context.api_version)
+            return refused(request, code_of(error), context.api_version)
         states, invalid = [], {}
         for topic, topic_id, state in _states(request):
             problem = replica_name_problem(topic, state.partition_index)
@@ -76,7 +76,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
         return LeaderAndIsrResponse(error_code=code)
 
 
-def _refused(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> LeaderAndIsrResponse:
+def refused(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> LeaderAndIsrResponse:
     """Return the answer to a request with a stale epoch: the code for the request and for each partition."""
     if version < FIRST_VERSION_WITH_TOPIC_IDS:
         return LeaderAndIsrResponse(

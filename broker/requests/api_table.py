@@ -21,11 +21,14 @@ from broker.apis.api_versions import ApiVersionsHandler
 from broker.apis.consumer_group_describe import ConsumerGroupDescribeHandler
 from broker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatHandler
 from broker.apis.controlled_shutdown import ControlledShutdownHandler
+from broker.apis.create_acls import CreateAclsHandler
 from broker.apis.create_partitions import CreatePartitionsHandler
 from broker.apis.create_topics import CreateTopicsHandler
+from broker.apis.delete_acls import DeleteAclsHandler
 from broker.apis.delete_groups import DeleteGroupsHandler
 from broker.apis.delete_records import DeleteRecordsHandler
 from broker.apis.delete_topics import DeleteTopicsHandler
+from broker.apis.describe_acls import DescribeAclsHandler
 from broker.apis.describe_client_quotas import DescribeClientQuotasHandler
 from broker.apis.describe_cluster import DescribeClusterHandler
 from broker.apis.describe_configs import DescribeConfigsHandler
@@ -117,6 +120,9 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.END_TXN, 0, 4, EndTxnHandler),
     Api(ApiKey.WRITE_TXN_MARKERS, 0, 1, WriteTxnMarkersHandler),
     Api(ApiKey.TXN_OFFSET_COMMIT, 0, 4, TxnOffsetCommitHandler),
+    Api(ApiKey.DESCRIBE_ACLS, 0, 3, DescribeAclsHandler),
+    Api(ApiKey.CREATE_ACLS, 0, 3, CreateAclsHandler),
+    Api(ApiKey.DELETE_ACLS, 0, 3, DeleteAclsHandler),
     Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, DescribeConfigsHandler),
     Api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsHandler),
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, AlterReplicaLogDirsHandler),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Later, Operation
+from broker.requests.handler import Handler, Later
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 
@@ -31,9 +31,3 @@ class BetweenBrokers(Handler[Message, Message]):
         """Return the handler's answer for an error."""
         response: Message = self._handler.failed(request, code)
         return response
-
-
-def guarded(handler: Handler[Any, Any], listener_name: str) -> Handler[Any, Any]:
-    """Return the handler; if its API needs CLUSTER_ACTION, restricted to the listener of that name."""
-    is_between_brokers = handler.needs.operation is Operation.CLUSTER_ACTION
-    return BetweenBrokers(handler, listener_name) if is_between_brokers else handler

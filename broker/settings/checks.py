@@ -12,6 +12,7 @@ from registry.errors import BadArgumentsError
 from registry.paths import validate_path
 from registry.znodes.tree import is_ours
 from registry.zookeeper.address import ZooKeeperAddress
+from security.acls.decision import parse_super_users
 from security.password_encoder import CIPHER, KEY_BITS, KEY_FACTORIES
 from storage.setting import ConfigError
 
@@ -48,6 +49,9 @@ LARGER_THAN_MESSAGES = (
 )
 """Sizes that should be at least that of the largest message (message.max.bytes)."""
 
+ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+"""The one class of Kafka's for authorizer.class.name that works with ZooKeeper."""
+
 MIN_DEDUPE_BUFFER_BYTES = 1024 * 1024
 
 
@@ -67,6 +71,7 @@ def check_values(config: BrokerConfig) -> None:
     _check_replica_selector(config)
     _check_groups(config)
     _check_password_encoder(config)
+    _check_authorizer(config)
     values: dict[str, Any] = config.values
     for low, high in ORDERED:
         if values[low] > values[high]:
@@ -161,6 +166,23 @@ def _check_sasl(config: BrokerConfig) -> None:
         found = config.of_listener(listener.name)
         sasl.sasl_settings(found)
         config.warnings += [text for text in sasl.sasl_warnings(found) if text not in config.warnings]
+
+
+def _check_authorizer(config: BrokerConfig) -> None:
+    name = config.authorizer_class_name
+    if name not in ("", ACL_AUTHORIZER):
+        rule = f"must be {ACL_AUTHORIZER} or empty; ottla.authorizer names an authorizer of your own"
+        raise ConfigError("authorizer.class.name", name, rule)
+    if name and config.ottla_authorizer:
+        rule = "only one of authorizer.class.name and ottla.authorizer may be set"
+        raise ConfigError("ottla.authorizer", config.ottla_authorizer, rule)
+    if name:
+        try:
+            parse_super_users(config.super_users)
+        except ValueError as error:
+            raise ConfigError("super.users", config.super_users, str(error)) from None
+    elif "super.users" in config.static and config.super_users:
+        config.warnings.append("super.users has no effect without authorizer.class.name: everybody may do everything")
 
 
 def _check_connections(config: BrokerConfig) -> None:

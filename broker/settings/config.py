@@ -87,6 +87,12 @@ class BrokerConfig:
     zookeeper_max_in_flight_requests: int
     zookeeper_session_timeout_ms: int
 
+    # authorization
+    allow_everyone_if_no_acl_found: bool
+    authorizer_class_name: str
+    ottla_authorizer: str
+    super_users: str
+
     # listeners, connections, requests
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]

@@ -17,6 +17,8 @@ from storage.setting import ConfigError, Setting
 
 LISTENER_PREFIX = "listener.name."
 OTTLA_PREFIX = "ottla."
+AUTHORIZER_ZOOKEEPER_PREFIX = "authorizer.zookeeper."
+"""Of Kafka's AclAuthorizer: settings for another ZooKeeper with other ACLs. Without them, the wrong ACLs would act."""
 _LIKE = 0.7
 """Similarity from which a name is a hint (difflib's ratio)."""
 
@@ -27,17 +29,14 @@ def refuse_classic(name: str, value: str | None) -> ConfigError | None:
     if row is None or instead is None:
         return None
     readers = _readers(row)
-    if Reader.AUTHORIZER in readers:
-        why = "not supported"
-    else:
-        why = "this name is not read any more" if Reader.BROKER in readers else "not a setting of brokers"
+    why = "this name is not read any more" if Reader.BROKER in readers else "not a setting of brokers"
     return ConfigError(name, value, f"{why}: {instead}")
 
 
 def is_of_clients(name: str) -> bool:
     """Return whether this is the name of a setting that only clients have, or had."""
     row = classic_name(name)
-    return row is not None and not {Reader.BROKER, Reader.AUTHORIZER, Reader.TOPIC} & set(_readers(row))
+    return row is not None and not {Reader.BROKER, Reader.TOPIC} & set(_readers(row))
 
 
 def _readers(row: ClassicName) -> Collection[Reader]:
@@ -50,6 +49,9 @@ def refuse_unknown(
     """Return the error for an unknown name, with the current name or the most similar known name."""
     if (classic := refuse_classic(name, value)) is not None:
         return classic
+    if name.startswith(AUTHORIZER_ZOOKEEPER_PREFIX):
+        why = "not supported: ACLs are in the ZooKeeper of zookeeper.connect, under the same chroot"
+        return ConfigError(name, value, why)
     if name in topic_settings:
         server = topic_settings[name].server
         hint = f": use {server[0]}" if server else ""
@@ -62,7 +64,7 @@ def is_mistake(name: str, settings: Mapping[str, Setting], topic_settings: Mappi
     """Return whether an unknown name must be refused wherever it is: see the module."""
     return (
         not name
-        or name.startswith(OTTLA_PREFIX)
+        or name.startswith((OTTLA_PREFIX, AUTHORIZER_ZOOKEEPER_PREFIX))
         or name in topic_settings
         or refuse_classic(name, None) is not None
         or misspelled(name, settings) is not None

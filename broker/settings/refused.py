@@ -12,7 +12,6 @@ from typing import Final
 from storage.setting import Setting, SettingValue
 
 _REASONS: Final[dict[str, str]] = {
-    "authorizer.class.name": "authorization is not supported yet: every client may do everything, so leave it empty",
     "client.quota.callback.class": "Java classes that decide quotas are not supported: leave it empty",
     "controller.listener.names": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
     "delegation.token.master.key": "delegation tokens are not supported yet",

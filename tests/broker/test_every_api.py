@@ -124,6 +124,7 @@ async def test_every_version_is_answered(broker, client, row, version):
             request.acks = 1
         if isinstance(request, DescribeClientQuotasRequest):
             match_any(request)
+        name_kinds(request)
         answer = await client.call(request, version)
         if row.key in CONTROLLER:
             assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
@@ -135,6 +136,18 @@ def match_any(request):
     """Use a match type that exists: for others the error is UNKNOWN_SERVER_ERROR, as in Kafka."""
     for component in request.components:
         component.match_type = 2
+
+
+def name_kinds(request):
+    """Replace UNKNOWN (0) in requests about ACLs, which closes the connection, as in Kafka."""
+    if request.API_KEY not in (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS):
+        return
+    for one in (request, *getattr(request, "creations", ()), *getattr(request, "filters", ())):
+        for name in ("resource_type", "resource_pattern_type", "operation", "permission_type"):
+            if not getattr(one, name, 1) or not getattr(one, f"{name}_filter", 1):
+                setattr(one, name if hasattr(one, name) else f"{name}_filter", 3)
+        if not getattr(one, "pattern_type_filter", 1):
+            one.pattern_type_filter = 3
 
 
 def rename(request):
@@ -177,6 +190,7 @@ def harmless(request, version):
             topic.count = min(topic.count, 10)
     if isinstance(request, ProduceRequest) and request.acks == 0:
         request.acks = 1
+    name_kinds(request)
     if request.API_KEY == ApiKey.CONTROLLED_SHUTDOWN and request.broker_id == 0:
         request.broker_id = 99
     if request.API_KEY in CONTROLLER:

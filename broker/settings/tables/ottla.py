@@ -1,11 +1,30 @@
-"""Settings that Kafka does not have: the `ottla.*` names, and one of Kafka before 0.9."""
+"""Settings that are not in Kafka's table: the `ottla.*` names, those of its AclAuthorizer, and one before Kafka 0.9."""
 
 from __future__ import annotations
 
-from storage.setting import INT, LONG, LOW, MEDIUM, READ_ONLY, STRING, OneOf, OneOfAnyCase, RangeOr, Setting, table
+from storage.setting import (
+    BOOLEAN,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    READ_ONLY,
+    STRING,
+    OneOf,
+    OneOfAnyCase,
+    RangeOr,
+    Setting,
+    table,
+)
 
 # fmt: off
 OTTLA_SETTINGS: dict[str, Setting] = table((
+    Setting("allow.everyone.if.no.acl.found", BOOLEAN, "false", None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="For Kafka's AclAuthorizer: whether everybody may do everything with a resource that has no ACL."),
+    Setting("ottla.authorizer", STRING, "", None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="An authorizer of your own, as an import path module:Class; empty for none. See docs/security.md."),
     Setting("ottla.console.listener", STRING, "127.0.0.1:8080", None,
             MEDIUM, READ_ONLY, acts=True,
             doc="Address of health, metrics and the console as host:port; empty for none."),
@@ -31,5 +50,8 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
             MEDIUM, READ_ONLY, acts=True,
             doc="Records by which a follower may be behind before it leaves the in-sync replicas and no record waits"
                 " for it; -1 for any number."),
+    Setting("super.users", STRING, "", None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="For Kafka's AclAuthorizer: principals that may do everything, as User:admin;User:broker."),
 ))
 # fmt: on

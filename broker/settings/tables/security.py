@@ -32,7 +32,8 @@ from storage.setting import (
 # fmt: off
 SECURITY_SETTINGS: dict[str, Setting] = table((
     Setting("authorizer.class.name", STRING, "", AnyValue("non-null string"),
-            LOW, READ_ONLY, "Class that decides who may do what; not there yet."),
+            LOW, READ_ONLY, acts=True,
+            doc="Class that decides who may do what: empty, or kafka.security.authorizer.AclAuthorizer."),
     Setting("connections.max.reauth.ms", LONG, "0", None,
             MEDIUM, READ_ONLY, "Time after which a SASL client must authenticate again.", acts=True),
     Setting("delegation.token.expiry.check.interval.ms", LONG, "3600000", AT_LEAST_1,

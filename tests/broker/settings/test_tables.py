@@ -94,7 +94,7 @@ def test_classic_names_are_not_current_names():
 
 def test_refused_settings_exist():
     assert "zookeeper.ssl.client.enable" in dict(refused_settings(BROKER_SETTINGS))
-    assert "authorizer.class.name" in dict(refused_settings(BROKER_SETTINGS))
+    assert "process.roles" in dict(refused_settings(BROKER_SETTINGS))
 
 
 def test_the_document_is_up_to_date(capsys):

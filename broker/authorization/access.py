@@ -1,0 +1,85 @@
+"""The decisions for requests: the authorizer's, cached, and written to the audit log."""
+
+from __future__ import annotations
+
+import logging
+
+from broker.authorization.audit import log_allowed, log_denied
+from broker.authorization.audit import logger as audit_logger
+from broker.authorization.authorizer import Authorizer
+from broker.requests.context import RequestContext
+from security.acls.types import OPERATIONS_OF, Operation, ResourceType
+from security.principal import Principal
+
+logger = logging.getLogger(__name__)
+
+MAX_CACHED = 20_000
+"""Decisions in the cache: clients choose names, so it is emptied at this size."""
+
+_Key = tuple[Principal, str, Operation, ResourceType, str]
+
+
+class Access:
+    """Asks the authorizer on behalf of the clients of a broker."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self.authorizer = authorizer
+        self.generation = 0
+        """A number that changes when decisions may have changed."""
+        self._decisions: dict[_Key, bool] = {}
+        authorizer.changed = self.forget
+
+    def forget(self) -> None:
+        """Drop the cached decisions."""
+        self._decisions.clear()
+        self.generation += 1
+
+    def allows(
+        self, context: RequestContext, api: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Whether the client of a request may do this; the audit log has a line for it."""
+        allowed = self.sees(context, operation, resource_type, name)
+        if not allowed:
+            log_denied(context, api, operation, resource_type, name)
+        elif audit_logger.isEnabledFor(logging.DEBUG):
+            log_allowed(context, api, operation, resource_type, name)
+        return allowed
+
+    def sees(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """`allows` without a line in the audit log: for lists that leave out what the client may not see."""
+        connection = context.connection
+        key = (connection.principal, connection.host, operation, resource_type, name)
+        allowed = self._decisions.get(key)
+        if allowed is None:
+            allowed = self._decide(key)
+        return allowed
+
+    def allows_any(self, context: RequestContext, api: str, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the client of a request may do this with any resource of a type."""
+        try:
+            allowed = self.authorizer.allows_any(context.principal, context.client_address, operation, resource_type)
+        except Exception:
+            logger.exception("the authorizer failed; the operation is denied")
+            allowed = False
+        log = log_allowed if allowed else log_denied
+        log(context, api, operation, resource_type, None)
+        return allowed
+
+    def operations(self, context: RequestContext, resource_type: ResourceType, name: str) -> int:
+        """Return what the client may do with a resource: one bit for each operation, by its number (KIP-430)."""
+        return sum(
+            1 << operation
+            for operation in OPERATIONS_OF[resource_type]
+            if self.sees(context, operation, resource_type, name)
+        )
+
+    def _decide(self, key: _Key) -> bool:
+        try:
+            allowed = bool(self.authorizer.allows(*key))
+        except Exception:
+            logger.exception("the authorizer failed; the operation is denied")
+            return False
+        if len(self._decisions) >= MAX_CACHED:
+            self._decisions.clear()
+        self._decisions[key] = allowed
+        return allowed
