@@ -163,18 +163,24 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, host:port of a listener. The broker must be ready.
+        """The address for clients, host:port of the first listener for clients. The broker must be ready.
 
-        A listener without TLS and SASL is preferred, and the inter-broker listener is avoided.
+        The inter-broker listener is used only if there is no other listener.
         """
-        between_brokers = self.config.inter_broker_listener_name
-        listener = self.advertised(
-            min(
-                self.config.advertised_listeners,
-                key=lambda one: (one.security_protocol != PLAINTEXT, one.name == between_brokers),
-            )
-        )
-        return f"{listener.host}:{listener.port}"
+        listeners = self.config.advertised_listeners
+        for_clients = [one for one in listeners if one.name != self.config.inter_broker_listener_name]
+        return self._address((for_clients or listeners)[0])
+
+    @property
+    def plaintext_servers(self) -> str:
+        """The address of the first listener without TLS and SASL; `bootstrap_servers` if there is none."""
+        open_to_all = (one for one in self.config.advertised_listeners if one.security_protocol == PLAINTEXT)
+        listener = next(open_to_all, None)
+        return self.bootstrap_servers if listener is None else self._address(listener)
+
+    def _address(self, listener: Listener) -> str:
+        at = self.advertised(listener)
+        return f"{at.host}:{at.port}"
 
     @property
     def is_stopping(self) -> bool:

@@ -130,7 +130,7 @@ def _say_ready(broker: Broker) -> None:
     if broker.console is not None:
         lines.append(f"  console     {broker.console.url}")
     lines += ["", TRY]
-    lines += [f"  {command}" for command in first_commands(broker.bootstrap_servers)]
+    lines += [f"  {command}" for command in first_commands(broker.plaintext_servers)]
     lines.append("")
     print("\n".join(lines), flush=True)
 

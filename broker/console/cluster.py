@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 def describe_cluster(services: Services, broker: Broker, *, version: str, uptime_s: float) -> dict[str, Any]:
     """Return the whole document. Sizes are in bytes; counters start at 0 at the broker's start."""
     snapshot = services.metadata.snapshot
-    servers = broker.bootstrap_servers
     return {
         "cluster_id": services.cluster_id,
         "broker_id": services.broker_id,
         "version": version,
         "uptime_s": round(uptime_s, 3),
         "not_ready": reason_not_ready(services, broker),
-        "bootstrap_servers": servers,
-        "commands": first_commands(servers),
+        "bootstrap_servers": broker.bootstrap_servers,
+        "commands": first_commands(broker.plaintext_servers),
         "controller": {
             "id": snapshot.controller_id,
             "epoch": services.replicas.controller_requests.controller_epoch,
