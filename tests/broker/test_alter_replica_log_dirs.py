@@ -19,6 +19,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from storage.log_manager import MAX_PREFERRED
+from support.broker import until_leader
 from support.deadlines import DEADLINE_S
 from support.log_dir_moves import (
     INVALID_TOPIC,
@@ -230,7 +231,7 @@ async def test_a_replica_is_moved_back_and_forth(disks):
             assert (await append(disks.client, "t", batch(b"%d" % (20 + number)))).error_code == NONE
         assert await records(disks.client) == numbers(24)
     async with disks.running():
-        await until(lambda: disks.broker.services.replicas.partitions[("t", 0)].is_leader, "led")
+        await until_leader(disks.broker, "t")
         assert disks.directory_of("t") == source
         assert await records(disks.client) == numbers(24)
 

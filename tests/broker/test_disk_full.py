@@ -21,7 +21,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.record_batch import iter_batches
 from registry.embedded.store import EmbeddedStore
-from support.broker import settings
+from support.broker import settings, until_leader
 from support.faulty_disk import FaultyFileSystem
 from support.full_disk import DISK_BYTES, SCENARIOS
 from support.polling import until
@@ -141,7 +141,7 @@ async def test_a_partition_is_created_when_there_is_space_again(disk):
         assert not list(disk.path.glob("t-*"))
         disk.fs.capacity = None
         for partition in (0, 1):
-            await until(lambda: disk.broker.services.replicas.partitions["t", partition].is_leader, "led")  # noqa: B023
+            await until_leader(disk.broker, "t", partition)
             assert (await append(disk.client, "t", batch(b"a"), partition)).error_code == 0
             assert await disk.values("t", partition) == [b"a"]
 

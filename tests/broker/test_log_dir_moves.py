@@ -13,6 +13,7 @@ from client.admin.admin import Admin
 from client.admin.types import ConfigChange, ConfigOperation, ResourceType
 from client.topic_partition import TopicPartition
 from protocol.messages.delete_topics import DeleteTopicsRequest
+from support.broker import until_leader
 from support.cut_log import raw_batches
 from support.log_dir_moves import (
     NONE,
@@ -71,7 +72,7 @@ async def test_the_logs_directory_fails(disks):
     disks.fs.broken.clear()
     async with disks.running():
         await moved(disks, target)
-        await until(lambda: disks.broker.services.replicas.partitions[("t", 0)].is_leader, "led")
+        await until_leader(disks.broker, "t")
         assert await records(disks.client) == numbers(20)
 
 
@@ -130,7 +131,7 @@ async def test_a_copy_of_a_topic_of_the_same_name(disks):
     elsewhere = other_than(disks, source)
     shutil.copytree(aside, elsewhere / name)
     async with disks.running():
-        await until(lambda: disks.broker.services.replicas.partitions[("t", 0)].is_leader, "led")
+        await until_leader(disks.broker, "t")
         assert disks.logs.futures.logs == {}
         assert not (elsewhere / name).exists()
         assert await records(disks.client) == [(0, b"new")]

@@ -32,7 +32,7 @@ from registry.embedded.store import EmbeddedStore
 from storage.directories.log_directory import LogDirectory
 from storage.errors import AllLogDirsFailedError
 from storage.file_system import FileSystem
-from support.broker import ROOT, broker_process, settings
+from support.broker import ROOT, broker_process, settings, until_leader
 from support.deadlines import DEADLINE_S
 from support.disks import STORAGE_ERROR, three
 from support.faulty_disk import FaultyFileSystem
@@ -190,7 +190,7 @@ async def test_a_restart_with_a_repaired_directory_serves_all_partitions(disks):
     async with disks.running():
         await until(lambda: all(disks.state("t", p).leader == 0 for p in range(3)), "all are led again")
         for partition in range(3):
-            await until(lambda: disks.broker.services.replicas.partitions[("t", partition)].is_leader, "led")  # noqa: B023
+            await until_leader(disks.broker, "t", partition)
             expected = [b"v%d" % partition] + [b"w"] * (partition == where[disks.paths[2]])
             assert await values(disks.client, "t", partition) == expected
 
@@ -211,6 +211,7 @@ async def test_a_start_with_an_unusable_directory(disks):
     disks.fs.broken.clear()
     async with disks.running():
         await until(lambda: disks.state("t", lost).leader == 0, "it is back")
+        await until_leader(disks.broker, "t", lost)
         assert await values(disks.client, "t", lost) == [b"v%d" % lost]
 
 

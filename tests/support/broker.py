@@ -13,9 +13,9 @@ from broker.settings.config import BrokerConfig
 from ottla.cluster.ports import free_ports
 from support.deadlines import DEADLINE_S
 from support.fork_server import ROOT, ForkedProcess, run_module
-from support.polling import until_blocking
+from support.polling import until, until_blocking
 
-__all__ = ["ROOT", "BrokerProcess", "broker_process", "running_broker", "settings"]
+__all__ = ["ROOT", "BrokerProcess", "broker_process", "running_broker", "settings", "until_leader"]
 READY = "\nTry, in another terminal:"
 
 
@@ -35,6 +35,18 @@ async def running_broker(log_dir: Path, **overrides: str) -> AsyncIterator[Broke
     config = BrokerConfig.load(None, settings(log_dir, **overrides))
     async with Broker(config) as broker:
         yield broker
+
+
+async def until_leader(broker: Broker, topic: str, partition: int = 0) -> None:
+    """Wait until this broker leads a partition: its state in the registry changes before."""
+    assert broker.services is not None
+    partitions = broker.services.replicas.partitions
+
+    def is_leader() -> bool:
+        found = partitions.get((topic, partition))
+        return found is not None and found.is_leader
+
+    await until(is_leader, f"broker {broker.config.broker_id} leads {topic}-{partition}")
 
 
 class BrokerProcess:
