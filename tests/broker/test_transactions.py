@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from broker.coordinator.transactions import coordinator
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import (
@@ -31,6 +32,7 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from support.broker import running_broker
+from support.deadlines import DEADLINE_S
 from support.groups import commit as commit_offset
 from support.groups import find_group
 from support.polling import until
@@ -269,10 +271,12 @@ async def test_the_next_transaction_waits_for_the_end_of_the_previous_one(broker
     await create_topic(client, topic)
     producer = new()
     await producer.begin()
-    for _ in range(20):
-        assert await producer.add(topic, 0) == [0]  # at once
-        assert await producer.end(True) == 0
-    assert await producer.add(topic, 0) == [0]
+    with monkeypatch.context() as patient:
+        patient.setattr(coordinator, "END_WAIT_S", DEADLINE_S)
+        for _ in range(20):
+            assert await producer.add(topic, 0) == [0]  # at the first attempt
+            assert await producer.end(True) == 0
+        assert await producer.add(topic, 0) == [0]
     transactions = broker.services.coordination.transactions
     sent = []
     monkeypatch.setattr(transactions._markers, "send", sent.append)
