@@ -135,6 +135,7 @@ async def test_as_many_logs_at_a_time_as_there_are_workers(tmp_path):
         cleaner = broker.broker.services.logs.cleaner
         await until(lambda: cleaner.totals.runs >= 2, "both are compacted")
         await broker.set_dynamic(log_cleaner_threads="1")
+        await until(lambda: cleaner._settings.log_cleaner_threads == 1 and not watch.running, "one worker is left")
         watch.most_running = 0
         await write(broker, "a")
         await write(broker, "b")
