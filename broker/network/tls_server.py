@@ -23,6 +23,7 @@ from broker.network.handshake_failures import HandshakeFailures, NotTlsError
 from broker.network.listener_tls import ListenerTls
 from broker.network.tls_connection import TlsConnection
 from client.wire.listening import listening_sockets
+from security.tls.alerts import send_alert
 
 if TYPE_CHECKING:
     from broker.network.acceptor import Acceptor
@@ -167,6 +168,7 @@ class Handshake:
             async with asyncio.timeout_at(deadline_s):
                 await self._first_record()
             self._is_handed_over = True
+            send_alert.set(self._send_last)
             await loop.connect_accepted_socket(
                 lambda: TlsConnection(acceptor, tls, self._complete),
                 self._socket,
@@ -189,8 +191,13 @@ class Handshake:
         if isinstance(error, NotTlsError):
             with contextlib.suppress(OSError):  # what is not read would reset the connection before the alert arrives
                 self._socket.recv(_MAX_RECORD_BYTES)
-                self._socket.send(_INTERNAL_ERROR)
+            self._send_last(_INTERNAL_ERROR)
         self._server.failures.add(self.host, self.port, error)
+
+    def _send_last(self, data: bytes) -> None:
+        """Write an alert, if the socket takes it: the connection is about to be closed."""
+        with contextlib.suppress(OSError):
+            self._socket.send(data)
 
     def _end(self) -> None:
         self.closed = True

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from security.tls.alerts import AlertingContext
 from security.tls.cipher_suites import openssl_ciphers
 from security.tls.errors import TlsConfigError
 from security.tls.settings import DEFAULT_PROTOCOLS, TlsSettings
@@ -82,7 +83,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 def _context(kind: int, settings: TlsSettings) -> tuple[ssl.SSLContext, KeyStore | None]:
     _check_names(settings)
-    context = ssl.SSLContext(kind)
+    context = AlertingContext(kind) if kind == ssl.PROTOCOL_TLS_SERVER else ssl.SSLContext(kind)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, any certificate of a trust store is an anchor
     _choose_versions(context, settings)

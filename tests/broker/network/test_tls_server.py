@@ -104,16 +104,19 @@ async def test_a_certificate_without_a_user_name_is_refused(tmp_path, caplog):
 async def test_certificates_that_are_missing_or_not_trusted_are_refused_with_a_reason(tmp_path, caplog):
     one = quota()
     caplog.set_level(logging.INFO)
+    refused_for = "the client certificate is refused: "
     cases = (
-        (None, "peer did not return a certificate"),
-        (other_authority().issue("CN=client"), "the client certificate is refused: "),
-        (authority().issue("CN=client", expired=True), "the client certificate is refused: certificate has expired"),
+        (None, "peer did not return a certificate", "HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED"),
+        (other_authority().issue("CN=client"), refused_for, "UNKNOWN_CA"),
+        (authority().issue("CN=client", expired=True), f"{refused_for}certificate has expired", "CERTIFICATE_EXPIRED"),
     )
     async with tls_listening(tmp_path, quota=one, settings={"ssl_client_auth": "required"}) as acceptor:
         for version in ("TLSv1.2", "TLSv1.3"):
-            for issued, reason in cases:
+            for issued, reason, alert in cases:
                 caplog.clear()
-                assert await refused(acceptor.port, client_tls(issued, enabled_protocols=(version,)))
+                with pytest.raises(ssl.SSLError, match=f"ALERT_({alert})"):  # asyncio alone would not send it
+                    async with TlsClient(acceptor.port, client_tls(issued, enabled_protocols=(version,))) as client:
+                        await client.ask(b"x")
                 await until(lambda: one.total == 0, "the connection is counted no more")
                 (line,) = [record.getMessage() for record in caplog.records]
                 assert line.startswith("TLS handshake with 127.0.0.1:")
