@@ -135,7 +135,6 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             return CancelOnDisconnect(asyncio.ensure_future(answer.build_converted(fetched)))
         if isinstance(fetched, list):
             return answer.build(fetched)
-        context.pause()
         return then(fetched, answer.build_after_wait)
 
     def _may_follow(self, context: RequestContext) -> bool:

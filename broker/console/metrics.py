@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.console import coordinator_metrics, replication_metrics
+from broker.console import coordinator_metrics, quota_metrics, replication_metrics
 from broker.console.readings import Readings
 from broker.coordinator.consumer.group import AnyGroup
 from broker.metrics import ApiMetrics
 from broker.network.acceptor import Acceptor
+from broker.quotas.client_quotas import AnyShare
 from broker.services import Services
 from replication.isr_changes import IsrChanges
 from replication.partition import Partition
@@ -67,6 +68,10 @@ def _by_topic(count: Callable[[Partition], int]) -> Callable[[Source], Readings]
 
 def _by_log(read: Callable[[Log], int]) -> Callable[[Source], Readings]:
     return lambda source: [((log.topic, str(log.partition)), read(log)) for log in _logs(source.services)]
+
+
+def _by_entity(read: Callable[[AnyShare], float]) -> Callable[[Source], Readings]:
+    return lambda source: quota_metrics.by_entity(source.services, read)
 
 
 def _by_group(read: Callable[[AnyGroup], float]) -> Callable[[Source], Readings]:
@@ -124,6 +129,7 @@ def _connections(source: Source) -> Readings:
 
 
 _API = ("api",)
+_ENTITY = ("quota", "user", "client_id")
 _GROUP = ("group",)
 _LOG_DIR = ("log_dir",)
 _TOPIC = ("topic",)
@@ -141,6 +147,15 @@ METRICS: tuple[Metric, ...] = (
     Metric("ottla_rejected_frames", COUNTER, (), "Frames that were not valid requests; their connections were closed.",
            _single(lambda source: source.services.metrics.rejected_frames)),
     Metric("ottla_connections", GAUGE, ("listener",), "Open client connections.", _connections),
+    Metric("ottla_quota_rate", GAUGE, _ENTITY,
+           "What the clients of an entity with a quota use a second: bytes, percent of an event loop, or partitions.",
+           lambda source: quota_metrics.rates(source.services)),
+    Metric("ottla_quota_limit", GAUGE, _ENTITY, "The quota of an entity, in the same unit.",
+           _by_entity(lambda share: share.measure.quota)),
+    Metric("ottla_quota_throttled_requests", COUNTER, _ENTITY, "Requests that were throttled because of a quota.",
+           _by_entity(lambda share: share.throttled)),
+    Metric("ottla_quota_throttled_seconds", COUNTER, _ENTITY, "Time for which these requests were throttled.",
+           _by_entity(lambda share: share.throttled_ms / 1000)),
     Metric("ottla_produced_bytes", COUNTER, _TOPIC, "Bytes of record batches appended for producers.",
            _by_topic(lambda one: one.produced_bytes)),
     Metric("ottla_produced_records", COUNTER, _TOPIC, "Records appended for producers.",

@@ -11,12 +11,15 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from broker.quotas.entities import paths_for
 from broker.quotas.rates import SampledRate, TokenBucket, Window, to_ms
 from broker.settings.entities import CLIENTS, IPS, USERS
 from protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from broker.requests.context import RequestContext
 
 logger = logging.getLogger(__name__)
 
@@ -78,13 +81,28 @@ class Share(Generic[Measure]):
         return throttle_ms
 
 
-class Limits(NamedTuple):
+AnyShare = Share[SampledRate] | Share[TokenBucket]
+
+
+class Limits:
     """The shares that one client has; None where it has no limit."""
 
-    produce: Share[SampledRate] | None
-    fetch: Share[SampledRate] | None
-    request: Share[SampledRate] | None
-    mutations: Share[TokenBucket] | None
+    __slots__ = ("fetch", "mutations", "produce", "request")
+
+    def __init__(
+        self,
+        produce: Share[SampledRate] | None = None,
+        fetch: Share[SampledRate] | None = None,
+        request: Share[SampledRate] | None = None,
+        mutations: Share[TokenBucket] | None = None,
+    ) -> None:
+        self.produce = produce
+        self.fetch = fetch
+        self.request = request
+        self.mutations = mutations
+
+
+NO_LIMITS: Final = Limits()
 
 
 class ClientQuotas:
@@ -124,20 +142,29 @@ class ClientQuotas:
         limits = self._limits.get((user, client_id))
         return self._resolve(user, client_id) if limits is None else limits
 
-    def settle(self, user: str, client_id: str | None, produced_bytes: int, busy_s: float) -> int:
+    def settle(self, context: RequestContext, is_produce: bool) -> int:
         """Count a request that is answered now; return the milliseconds to throttle it, 0 if it exceeds no quota.
 
-        produced_bytes: the size of a Produce request, 0 for others. busy_s: time of the event loop that it took.
+        The time of a request counts as percent of one event loop, and is throttled for one sample at most. This is on
+        the path of every request, so it calls little.
         """
-        limits = self._limits.get((user, client_id)) or self._resolve(user, client_id)
-        throttle_ms = 0
-        produce, request = limits.produce, limits.request
-        if produced_bytes and produce is not None:
-            throttle_s = produce.measure.record(produced_bytes, self.now_s())
+        if context.is_settled:
+            return context.throttle_ms
+        key = (context.connection.principal.name, context.client_id)
+        limits = self._limits.get(key)
+        if limits is None:
+            limits = self._resolve(*key)
+        throttle_ms = context.throttle_ms
+        if limits is NO_LIMITS:
+            return throttle_ms
+        if is_produce and (produce := limits.produce) is not None:
+            throttle_s = produce.measure.record(context.request_bytes, self.now_s())
             if throttle_s:
-                throttle_ms = produce.throttle(throttle_s)
-        if request is not None:
-            throttle_ms = max(throttle_ms, self._settle_time(request, busy_s))
+                throttle_ms = max(throttle_ms, produce.throttle(throttle_s))
+        if (request := limits.request) is not None:
+            throttle_s = request.measure.record(context.worked_s * 100, self.now_s())
+            if throttle_s:
+                throttle_ms = max(throttle_ms, request.throttle(min(throttle_s, self._window.sample_s)))
         return throttle_ms
 
     def settle_fetch(self, user: str, client_id: str | None, size: int, busy_s: float) -> tuple[int, bool]:
@@ -148,7 +175,8 @@ class ClientQuotas:
         limits = self.of(user, client_id)
         throttle_ms = 0
         if limits.request is not None:
-            throttle_ms = self._settle_time(limits.request, busy_s)
+            throttle_s = limits.request.measure.record(busy_s * 100, self.now_s())
+            throttle_ms = limits.request.throttle(min(throttle_s, self._window.sample_s))
         share = limits.fetch
         if share is None:
             return throttle_ms, not throttle_ms
@@ -185,11 +213,6 @@ class ClientQuotas:
         share = self.of(user, client_id).fetch
         return limit if share is None else int(min(limit, share.measure.quota * self._window.full_s))
 
-    def _settle_time(self, share: Share[SampledRate], busy_s: float) -> int:
-        """Count the time of a request as percent of one event loop. It is throttled for one sample at most."""
-        throttle_s = share.measure.record(busy_s * 100, self.now_s())
-        return share.throttle(min(throttle_s, self._window.sample_s)) if throttle_s else 0
-
     # -- limits --------------------------------------------------------------------------------------------------------
 
     def _resolve(self, user: str, client_id: str | None) -> Limits:
@@ -202,12 +225,15 @@ class ClientQuotas:
         keyed = {name: (_share_key(name, path, user, client_id or ""), quota) for name, (path, quota) in found.items()}
         if len(self._rates) + len(self._buckets) >= self._prune_at:
             self._prune()
-        limits = self._limits[user, client_id] = Limits(
+        limits = Limits(
             self._rate(keyed.get(PRODUCER_BYTE_RATE)),
             self._rate(keyed.get(CONSUMER_BYTE_RATE)),
             self._rate(keyed.get(REQUEST_PERCENTAGE)),
             self._bucket(keyed.get(CONTROLLER_MUTATION_RATE)),
         )
+        if not found:
+            limits = NO_LIMITS
+        self._limits[user, client_id] = limits
         return limits
 
     def _rate(self, keyed: tuple[ShareKey, float] | None) -> Share[SampledRate] | None:
@@ -238,7 +264,7 @@ class ClientQuotas:
         self._limits.clear()  # they hold the removed shares
         self._prune_at = max(PRUNE_AT, 2 * (len(self._rates) + len(self._buckets)))
 
-    def shares(self, at_most: int) -> Iterator[Share[SampledRate] | Share[TokenBucket]]:
+    def shares(self, at_most: int) -> Iterator[AnyShare]:
         """Return shares that are in use, for metrics."""
         return islice(chain(self._rates.values(), self._buckets.values()), at_most)
 

@@ -30,43 +30,59 @@ class Window(NamedTuple):
 class SampledRate:
     """A sum of values over a sliding window, and the quota of its rate."""
 
-    __slots__ = ("_current", "_expiry_s", "_full_s", "_last_s", "_older", "_sample_s", "_start_s", "_total", "quota")
+    __slots__ = (
+        "_allowed",
+        "_expiry_s",
+        "_full_s",
+        "_last_s",
+        "_older",
+        "_older_total",
+        "_quota",
+        "_sample_s",
+        "_start_s",
+        "_total",
+    )
 
     def __init__(self, window: Window, quota: float) -> None:
-        """quota: a second. It may be changed at any time."""
-        self.quota = quota
         self._sample_s = window.sample_s
         self._full_s = window.full_s
         self._expiry_s = window.samples * window.sample_s
         self._older: deque[tuple[float, float, float]] = deque()  # start, last value's time and sum of earlier samples
+        self._older_total = 0.0
         self._start_s = NEVER_S
         self._last_s = NEVER_S
-        self._current = 0.0
         self._total = 0.0  # of all samples, with those that are expired but not dropped yet
+        self.quota = quota
+
+    @property
+    def quota(self) -> float:
+        """The quota, a second."""
+        return self._quota
+
+    @quota.setter
+    def quota(self, quota: float) -> None:
+        self._quota = quota
+        self._allowed = quota * self._full_s  # a smaller sum is never above the quota
 
     def record(self, value: float, now_s: float) -> float:
         """Count a value; return the seconds of throttling, 0 if the rate is not above the quota."""
         if now_s - self._start_s >= self._sample_s:
             self._start_sample(now_s)
         self._last_s = now_s
-        self._current += value
-        self._total += value
-        if self._total <= self.quota * self._full_s:  # the usual case, without the exact window
-            return 0.0
-        return self.throttle_s(now_s)
+        self._total = total = self._total + value
+        return 0.0 if total <= self._allowed else self.throttle_s(now_s)
 
     def take_back(self, value: float) -> None:
         """Undo the last `record` of this value."""
-        self._current -= value
         self._total -= value
 
     def throttle_s(self, now_s: float) -> float:
         """Return the seconds of throttling now."""
         self._drop_expired(now_s)
         window_s = self._window_s(now_s)
-        if self._total <= self.quota * window_s:
+        if self._total <= self._quota * window_s:
             return 0.0
-        return self._total / self.quota - window_s if self.quota else float(INT_MAX)
+        return self._total / self._quota - window_s if self._quota else float(INT_MAX)
 
     def rate(self, now_s: float) -> float:
         """Return the rate now, a second."""
@@ -86,20 +102,23 @@ class SampledRate:
 
     def _start_sample(self, now_s: float) -> None:
         if self._start_s != NEVER_S:
-            self._older.append((self._start_s, self._last_s, self._current))
+            self._older.append((self._start_s, self._last_s, self._total - self._older_total))
+            self._older_total = self._total
         self._start_s = self._last_s = now_s
-        self._current = 0.0
         self._drop_expired(now_s)
 
     def _drop_expired(self, now_s: float) -> None:
         older = self._older
         while older and now_s - older[0][1] >= self._expiry_s:
-            self._total -= older.popleft()[2]
+            dropped = older.popleft()[2]
+            self._older_total -= dropped
+            self._total -= dropped
+        if not older:  # without rounding errors
+            self._total -= self._older_total
+            self._older_total = 0.0
         if self.is_idle(now_s):
             self._start_s = self._last_s = NEVER_S
-            self._current = 0.0
-        if not older:
-            self._total = self._current  # without rounding errors
+            self._total = 0.0
 
 
 class TokenBucket:

@@ -104,7 +104,8 @@ class _Pending:
         self._context = context
         self._started_s = started_s
         self._is_cancelled_on_disconnect = isinstance(later, CancelOnDisconnect)
-        context.pause()
+        if dispatcher.has_quotas:
+            context.pause()
         self._future: asyncio.Future[Message | None]
         if isinstance(later, CancelOnDisconnect):
             self._future = later.future
@@ -181,6 +182,8 @@ class Dispatcher:
         except (ProtocolError, UnicodeDecodeError, IndexError) as error:
             raise self._rejected(f"{route.api.name} v{version} cannot be decoded: {error}") from None
         context = RequestContext(connection, version, correlation_id, client_id, len(frame), started_s)
+        if not route.is_throttled:
+            context.is_settled = True
         route.metrics.request_bytes += len(frame)
         try:
             response = route.handle(request, context)
@@ -215,7 +218,11 @@ class Dispatcher:
         """Return the frame of an answer, in pieces; record ranges are not read."""
         version = context.api_version
         if self._quotas.is_active:
-            self._throttle(route, response, context)
+            throttle_ms = self._quotas.settle(context, route.is_produce)
+            if throttle_ms:
+                context.connection.mute(throttle_ms / 1000)
+                if route.tells_throttle_time:
+                    response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]  # see tells_throttle_time
         try:
             pieces = response.encode(version)
         except ProtocolError as error:
@@ -241,21 +248,9 @@ class Dispatcher:
 
     def answered_nothing(self, route: _Route, context: RequestContext, started_s: float) -> None:
         """Count a request that gets no answer (Produce with acks=0)."""
-        if self._quotas.is_active:
-            self._throttle(route, None, context)
-        route.metrics.answered(perf_counter() - started_s, 0)
-
-    def _throttle(self, route: _Route, response: Message | None, context: RequestContext) -> None:
-        """Count a request for the quotas of its client. If it exceeds one, tell the client and mute its connection."""
-        throttle_ms = context.throttle_ms
-        if route.is_throttled and not context.is_settled:
-            produced = context.request_bytes if route.is_produce else 0
-            settled_ms = self._quotas.settle(context.principal.name, context.client_id, produced, context.worked_s)
-            throttle_ms = max(throttle_ms, settled_ms)
-        if throttle_ms:
+        if self._quotas.is_active and (throttle_ms := self._quotas.settle(context, route.is_produce)):
             context.connection.mute(throttle_ms / 1000)
-            if response is not None and route.tells_throttle_time:
-                response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]  # see tells_throttle_time
+        route.metrics.answered(perf_counter() - started_s, 0)
 
     def unexpected(self, route: _Route, request: Message, error: Exception) -> Message:
         """Return the answer for an exception that a handler has not handled."""

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 import pytest_asyncio
 
+from broker.console import quota_metrics
+from broker.console.metrics import METRICS, Source
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -226,3 +228,25 @@ async def test_an_address_above_its_quota_is_held_and_closed(broker, quota):
         [held] = limits._held_to_close
         assert held._held
     await until(lambda: not limits._held_to_close, "it is forgotten when it leaves")
+
+
+async def test_the_metrics_of_quotas_have_a_bounded_number_of_entities(broker, quota, monkeypatch):
+    def read(name):
+        [metric] = [one for one in METRICS if one.name == f"ottla_quota_{name}"]
+        return dict(metric.read(Source(broker.services, {}, "v")))
+
+    assert read("rate") == {}
+    await quota(producer_byte_rate="100")
+    await quota("clients/<default>", consumer_byte_rate="100")
+    quotas = broker.services.quotas
+    share = quotas.of("ANONYMOUS", "wire").produce
+    share.throttle(share.measure.record(1500, quotas.now_s()))
+    key = ("producer_byte_rate", "ANONYMOUS", "")
+    assert read("rate")[key] == pytest.approx(150, rel=0.01)
+    assert read("limit")[key] == 100
+    assert read("throttled_requests")[key] == 1
+    assert read("throttled_seconds")[key] == pytest.approx(5, rel=0.01)
+    monkeypatch.setattr(quota_metrics, "MAX_ENTITIES", 3)
+    for number in range(10):
+        quotas.settle_fetch("ANONYMOUS", f"client-{number}", 10, 0)
+    assert len(read("rate")) == 3

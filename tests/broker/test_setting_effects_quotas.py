@@ -26,8 +26,9 @@ async def test_the_window_of_rates(tmp_path, num, size_s, allowed_s):
     async with live(tmp_path / "data", overrides) as broker:
         await set_quota(broker, producer_byte_rate="100")
         quotas = broker.broker.services.quotas
-        assert quotas.settle("ANONYMOUS", "c", 100 * allowed_s, 0) == 0
-        assert quotas.settle("ANONYMOUS", "c", 100, 0) > 0
+        rate = quotas.of("ANONYMOUS", "c").produce.measure
+        assert rate.record(100 * allowed_s, quotas.now_s()) == 0
+        assert rate.record(100, quotas.now_s()) > 0
 
 
 @shows("controller.quota.window.num", "controller.quota.window.size.seconds")

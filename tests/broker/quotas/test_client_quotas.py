@@ -9,6 +9,7 @@ from broker.quotas import client_quotas
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entities import path_of
 from broker.quotas.rates import INT_MAX, Window
+from security.principal import Principal
 from support.reference import REFERENCE
 
 LEVELS = {
@@ -28,6 +29,23 @@ PRECEDENCE = [
 ]
 
 
+class Request:
+    """What quotas need of a request and its connection."""
+
+    is_settled = False
+    throttle_ms = 0
+
+    def __init__(self, user, client_id, size, busy_s):
+        self.principal = Principal("User", user)
+        self.client_id = client_id
+        self.request_bytes = size
+        self.worked_s = busy_s
+
+    @property
+    def connection(self):
+        return self
+
+
 class Quotas(ClientQuotas):
     """Quotas with a clock that the test turns."""
 
@@ -36,6 +54,9 @@ class Quotas(ClientQuotas):
         super().__init__(Window(11, 1.0), Window(11, 1.0), lambda: self.time_s)
         for path, config in by_path.items():
             self.config_changed(path, config)
+
+    def count(self, user, client_id, produced_bytes, busy_s):
+        return self.settle(Request(user, client_id, produced_bytes, busy_s), produced_bytes > 0)
 
 
 def quotas(**by_path):
@@ -50,7 +71,7 @@ def bytes_per_s(rate):
 def test_the_recorded_precedence(row):
     quotas = Quotas(**{path_of(LEVELS[level]): {row["quota"]: str(rate)} for level, rate in row["levels_set"].items()})
     if row["quota"] == "producer_byte_rate":
-        throttle_ms = quotas.settle("u", "c", row["bytes"], 0.0)
+        throttle_ms = quotas.count("u", "c", row["bytes"], 0.0)
     else:
         throttle_ms, may_be_sent = quotas.settle_fetch("u", "c", 60131, 0.0)
         assert may_be_sent == (not row["levels_set"])
@@ -71,16 +92,16 @@ def test_without_quotas_nothing_is_active():
 
 def test_all_clients_of_an_entity_share_its_quota():
     one = quotas(**{"users/u": bytes_per_s(10)})
-    assert one.settle("u", "a", 100, 0) == 0
-    assert one.settle("u", "b", 10, 0) == 1000
-    assert one.settle("u", None, 10, 0) == 2000
-    assert one.settle("v", "a", 10_000, 0) == 0
+    assert one.count("u", "a", 100, 0) == 0
+    assert one.count("u", "b", 10, 0) == 1000
+    assert one.count("u", None, 10, 0) == 2000
+    assert one.count("v", "a", 10_000, 0) == 0
 
 
 def test_with_a_default_each_has_a_quota_of_its_own():
     one = quotas(**{"users/<default>": bytes_per_s(10), "clients/<default>": {"consumer_byte_rate": "10"}})
-    assert one.settle("u", "a", 110, 0) == 1000
-    assert one.settle("v", "a", 100, 0) == 0
+    assert one.count("u", "a", 110, 0) == 1000
+    assert one.count("v", "a", 100, 0) == 0
     assert one.settle_fetch("u", "a", 100, 0) == (0, True)
     assert one.settle_fetch("v", "a", 1, 0) == (100, False)  # the same client id
     assert one.settle_fetch("u", "b", 100, 0) == (0, True)
@@ -88,39 +109,39 @@ def test_with_a_default_each_has_a_quota_of_its_own():
 
 def test_a_client_without_an_id_has_no_quota_of_clients():
     one = quotas(**{"clients/<default>": bytes_per_s(1), "users/u/clients/<default>": bytes_per_s(1)})
-    assert one.settle("u", None, 1000, 0) == one.settle("u", "", 1000, 0) == 0
-    assert one.settle("u", "c", 1000, 0) == 990_000
+    assert one.count("u", None, 1000, 0) == one.count("u", "", 1000, 0) == 0
+    assert one.count("u", "c", 1000, 0) == 990_000
 
 
 def test_names_are_compared_as_they_are():
     one = quotas(**{path_of({"user": "<default>"}): bytes_per_s(1), path_of({"user": "a b/c*"}): bytes_per_s(2)})
-    assert one.settle("u", "c", 1000, 0) == 0
-    assert one.settle("<default>", "c", 20, 0) == 10_000
-    assert one.settle("a b/c*", "c", 40, 0) == 10_000
+    assert one.count("u", "c", 1000, 0) == 0
+    assert one.count("<default>", "c", 20, 0) == 10_000
+    assert one.count("a b/c*", "c", 40, 0) == 10_000
 
 
 def test_a_changed_quota_counts_for_what_was_sent_before():
     one = quotas(**{"users/u": bytes_per_s(1000)})
-    assert one.settle("u", "c", 1000, 0) == 0
+    assert one.count("u", "c", 1000, 0) == 0
     one.config_changed("users/u", bytes_per_s(10))
-    assert one.settle("u", "c", 0, 0) == 0  # not Produce
-    assert one.settle("u", "c", 10, 0) == 91_000
+    assert one.count("u", "c", 0, 0) == 0  # not Produce
+    assert one.count("u", "c", 10, 0) == 91_000
     one.config_changed("users/u", {})
-    assert one.settle("u", "c", 10_000, 0) == 0
+    assert one.count("u", "c", 10_000, 0) == 0
 
 
 def test_request_time_is_throttled_for_one_sample_at_most():
     one = quotas(**{"users/u": {"request_percentage": "1.0"}})
-    assert one.settle("u", "c", 0, 0.1) == 0  # 10 percent seconds in 10 s
-    assert one.settle("u", "c", 0, 0.001) == 100
-    assert one.settle("u", "c", 0, 0.5) == 1000
+    assert one.count("u", "c", 0, 0.1) == 0  # 10 percent seconds in 10 s
+    assert one.count("u", "c", 0, 0.001) == 100
+    assert one.count("u", "c", 0, 0.5) == 1000
     assert one.settle_fetch("u", "c", 0, 0.5) == (1000, False)
 
 
 def test_the_longest_time_of_both_quotas_counts():
     one = quotas(**{"users/u": {"request_percentage": "1.0", "producer_byte_rate": "10"}})
-    assert one.settle("u", "c", 1000, 1.0) == 90_000
-    assert one.settle("u", "c", 0, 1.0) == 1000
+    assert one.count("u", "c", 1000, 1.0) == 90_000
+    assert one.count("u", "c", 0, 1.0) == 1000
 
 
 def test_the_bytes_of_an_answer_that_is_not_sent_do_not_count():
@@ -166,15 +187,15 @@ def test_shares_that_are_not_used_any_more_are_removed(monkeypatch):
     one._prune_at = 10
     for number in range(1000):
         one.time_s += 1
-        one.settle("u", f"client-{number}", 1, 0)
+        one.count("u", f"client-{number}", 1, 0)
         assert len(list(one.shares(1000))) < 50
-    assert one.settle("u", "client-999", 109, 0) == 1000  # what is in use stays
+    assert one.count("u", "client-999", 109, 0) == 1000  # what is in use stays
 
 
 def test_throttled_requests_are_counted():
     one = quotas(**{"users/u": bytes_per_s(10)})
     for size in (50, 50, 10, 10):
-        one.settle("u", "c", size, 0)
+        one.count("u", "c", size, 0)
     [share] = one.shares(10)
     assert (share.quota_name, share.user, share.client_id) == ("producer_byte_rate", "u", "")
     assert (share.throttled, share.throttled_ms) == (2, 3000)
