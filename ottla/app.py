@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "topics": "List, create, describe, alter, trim and delete topics.",
     "brokers": "Show brokers with their partitions, log directories and settings.",
     "configs": "Show and change the settings of topics and brokers.",
+    "acls": "Show, add and remove access control lists.",
     "groups": "Consumer groups: their members, offsets and lag.",
     "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
     "reassign": "Move partitions to other brokers and log directories, show the progress, cancel moves.",

@@ -1,8 +1,8 @@
 """The admin client: topics, partitions, records and the cluster.
 
-Other modules contain its other parts: API versions in `api_versions`, settings in `configs`, features in `features`,
-groups in `groups`, log directories in `log_dirs`, elections and reassignments in `replicas`, transactions in
-`transactions`.
+Other modules contain its other parts: ACLs in `acls`, API versions in `api_versions`, settings in `configs`, features
+in `features`, groups in `groups`, log directories in `log_dirs`, elections and reassignments in `replicas`,
+transactions in `transactions`.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
@@ -14,6 +14,7 @@ the result or the error of each, as some may succeed and others fail.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self, Unpack
 
+from client.admin.acls import AclAdmin
 from client.admin.api_versions import ApiVersionAdmin
 from client.admin.configs import ConfigAdmin
 from client.admin.features import FeatureAdmin
@@ -56,7 +57,9 @@ from protocol.messages.delete_records import (
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 
-class Admin(ApiVersionAdmin, ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin):
+class Admin(
+    AclAdmin, ApiVersionAdmin, ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin
+):
     """An asyncio admin client; an asynchronous context manager. Times are in ms.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a call with its retries (leader and

@@ -56,6 +56,8 @@ COMMANDS = [
     ("configs",),
     ("configs", "describe"),
     ("configs", "alter"),
+    ("acls",),
+    *(("acls", name) for name in ("list", "add", "remove")),
     ("dump-log",),
     ("verify-log",),
     ("adopt-logs",),
