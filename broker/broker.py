@@ -54,6 +54,7 @@ from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
 from broker.topics import Topics
 from client.wire.backoff import Backoff
+from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.network import AsyncioNetwork, Network
 from client.wire.node_connection import ConnectionOptions
 from registry.embedded.store import EmbeddedStore
@@ -126,6 +127,7 @@ class Broker:
         self._access: Access | None = None
         self._ready = asyncio.Event()
         self._authentication: Authentication | None = None
+        self._between_brokers = UNSECURED
 
     # -- for programs that embed a broker ----------------------------------------------------------------------------
 
@@ -198,6 +200,7 @@ class Broker:
     async def run(self, on_ready: Callable[[Broker], None] = lambda broker: None) -> None:
         """Start, serve until `stop`, and stop cleanly. Raises the error that prevented the start or ended a service."""
         self._listeners.prepare()
+        self._between_brokers = self._inter_broker_security()
         logs = LogManager(
             self.config.log_dirs,
             self._topic_config,
@@ -305,6 +308,7 @@ class Broker:
             config,
             metadata=self.metadata,
             network=self._network,
+            security=self._between_brokers,
             registry=registry,
             broker_epoch=lambda: services.broker_epoch,
             now_s=asyncio.get_running_loop().time,
@@ -325,6 +329,7 @@ class Broker:
             coordination=Coordination(
                 config,
                 network=self._network,
+                security=self._between_brokers,
                 replicas=replicas,
                 metadata=self.metadata,
                 topics=topics,
@@ -472,9 +477,19 @@ class Broker:
                 task.cancel()
             self._request_tasks.cancel()
 
+    def _inter_broker_security(self) -> ConnectionSecurity:
+        """Return TLS and the login of connections to other brokers. Raises ConfigError."""
+        config = self.config
+        if config.listener_security_protocol_map[config.inter_broker_listener_name] == PLAINTEXT:
+            return UNSECURED
+        from broker.cluster.inter_broker import inter_broker_security  # only brokers with TLS or SASL need it
+
+        return inter_broker_security(config, self._random)
+
     def _controller_connection(self, client_id: str) -> ConnectionOptions:
         """For connections from and to the controller."""
-        return ConnectionOptions(self._network, client_id, self.config.controller_socket_timeout_ms / 1000)
+        timeout_s = self.config.controller_socket_timeout_ms / 1000
+        return ConnectionOptions(self._network, client_id, timeout_s, security=self._between_brokers)
 
     def _legacy07_view(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
         address = self.advertised(self.config.advertised_listeners[0])

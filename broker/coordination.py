@@ -16,6 +16,7 @@ from broker.coordinator.transactions.verifier import TransactionVerifier
 from broker.producer_ids import ProducerIds
 from broker.settings.config import BrokerConfig
 from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
+from client.wire.connection_security import ConnectionSecurity
 from client.wire.network import Network
 from client.wire.node_connection import ConnectionOptions
 from replication.replica_manager import ReplicaManager
@@ -29,6 +30,7 @@ class Coordination:
         config: BrokerConfig,
         *,
         network: Network,
+        security: ConnectionSecurity,
         replicas: ReplicaManager,
         metadata: MetadataCache,
         topics: Topics,
@@ -49,7 +51,7 @@ class Coordination:
         )
 
         def connections(client_id: str) -> BrokerConnections:
-            options = ConnectionOptions(network, client_id, config.request_timeout_ms / 1000)
+            options = ConnectionOptions(network, client_id, config.request_timeout_ms / 1000, security=security)
             return BrokerConnections(metadata, config.inter_broker_listener_name, options)
 
         self._marker_connections = connections("transaction-markers")

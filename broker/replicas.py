@@ -9,6 +9,7 @@ from broker.cluster.isr_writer import IsrWriter
 from broker.cluster.metadata_cache import MetadataCache
 from broker.settings.config import BrokerConfig
 from client.wire.backoff import Backoff
+from client.wire.connection_security import ConnectionSecurity
 from client.wire.network import Network
 from client.wire.node_connection import ConnectionOptions, NodeConnection
 from registry.interface import Registry
@@ -39,16 +40,18 @@ class ReplicaParts:
         *,
         metadata: MetadataCache,
         network: Network,
+        security: ConnectionSecurity,
         registry: Registry,
         broker_epoch: Callable[[], int],
         now_s: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        """now_s: a monotonic clock, in seconds."""
+        """security: of connections to other brokers. now_s: a monotonic clock, in seconds."""
         self._broker_id = broker_id
         self._config = config
         self._metadata = metadata
         self._network = network
+        self._security = security
         self._registry = registry
         self._broker_epoch = broker_epoch
         self._now_s = now_s
@@ -154,6 +157,7 @@ class ReplicaParts:
             client_id=f"broker-{self._broker_id}-{purpose}",
             request_timeout_s=self._config.replica_socket_timeout_ms / 1000,
             negotiates=negotiates,
+            security=self._security,
         )
         listener_name = self._config.inter_broker_listener_name
         return NodeConnection(name, lambda: self._metadata.snapshot.address(broker_id(), listener_name), options.open)

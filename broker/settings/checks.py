@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from broker.coordinator.consumer.assignors import ASSIGNORS, assignor_name
-from broker.network.listener import PLAINTEXT, SASL_PROTOCOLS
+from broker.network.listener import SASL_PROTOCOLS
 from broker.settings.catalog import BROKER_SETTINGS
 from registry.errors import BadArgumentsError
 from registry.paths import validate_path
@@ -147,11 +147,10 @@ def _check_listeners(config: BrokerConfig) -> None:
     inter_broker = config.inter_broker_listener_name
     if inter_broker not in advertised:
         rule = f"must be one of the advertised listeners: {', '.join(sorted(advertised))}"
-        raise ConfigError("inter.broker.listener.name", inter_broker, rule)
-    protocol = config.listener_security_protocol_map[inter_broker]
-    if protocol != PLAINTEXT:
-        rule = f"must be a PLAINTEXT listener, not {protocol}: brokers do not use TLS and SASL among themselves yet"
-        raise ConfigError("inter.broker.listener.name", inter_broker, rule)
+        by_protocol = "security.inter.broker.protocol" in config.static
+        raise ConfigError(
+            "security.inter.broker.protocol" if by_protocol else "inter.broker.listener.name", inter_broker, rule
+        )
 
 
 def _check_sasl(config: BrokerConfig) -> None:

@@ -134,6 +134,7 @@ class BrokerConfig:
     connections_max_reauth_ms: int
     sasl_enabled_mechanisms: tuple[str, ...]
     sasl_jaas_config: str | None  # counts only for a mechanism of a listener: see of_listener
+    sasl_mechanism_inter_broker_protocol: str
     sasl_oauthbearer_clock_skew_seconds: int
     sasl_oauthbearer_expected_audience: tuple[str, ...] | None
     sasl_oauthbearer_expected_issuer: str | None
@@ -143,6 +144,7 @@ class BrokerConfig:
     sasl_oauthbearer_jwks_endpoint_url: str | None
     sasl_oauthbearer_scope_claim_name: str
     sasl_oauthbearer_sub_claim_name: str
+    sasl_oauthbearer_token_endpoint_url: str | None
     sasl_server_callback_handler_class: str | None
     sasl_server_max_receive_size: int
 

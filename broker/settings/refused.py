@@ -19,7 +19,6 @@ _REASONS: Final[dict[str, str]] = {
     "principal.builder.class": "only Kafka's own principals are supported",
     "process.roles": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
     "remote.log.storage.system.enable": "tiered storage is not supported",
-    "security.inter.broker.protocol": "TLS and SASL are not supported yet, only PLAINTEXT",
     "zookeeper.metadata.migration.enable": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
     "zookeeper.set.acl": "ACLs in ZooKeeper are not supported yet",
 }

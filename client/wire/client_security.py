@@ -24,11 +24,14 @@ _LISTS = ("ssl.enabled.protocols", "ssl.cipher.suites")
 
 def connection_security(options: SecurityOptions, random: random_module.Random) -> ConnectionSecurity:
     """Return the security of a client's connections. It reads the stores. Raises InvalidOptionError."""
-    login = None
-    mechanism = options.sasl_mechanism
-    if mechanism is not None:
-        login = SaslLogin(mechanism, _exchanges(mechanism, login_of(options)), random)
+    login = sasl_login(options, random) if options.has_login else None
     return ConnectionSecurity(_tls(options) if options.has_tls else None, login)
+
+
+def sasl_login(options: SecurityOptions, random: random_module.Random) -> SaslLogin:
+    """Return the login of options that have one. Raises InvalidOptionError."""
+    mechanism = options.sasl_mechanism or ""
+    return SaslLogin(mechanism, _exchanges(mechanism, login_of(options)), random)
 
 
 def _tls(options: SecurityOptions) -> Callable[[], ssl.SSLContext]:

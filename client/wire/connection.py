@@ -31,7 +31,7 @@ from client.errors import (
     UnsupportedApiError,
     error_for,
 )
-from client.wire.connection_security import PLAINTEXT, ConnectionSecurity
+from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.frame_buffer import FrameBuffer, FrameError
 from client.wire.frames import correlation_id_of, decode_response, encode_request
 from client.wire.network import AsyncioNetwork, Network
@@ -132,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         max_response_size: int = DEFAULT_MAX_RESPONSE_SIZE,
-        security: ConnectionSecurity = PLAINTEXT,
+        security: ConnectionSecurity = UNSECURED,
     ) -> "Connection":
         """Connect to `host:port`, and log in if `security` has a login; this also negotiates the API versions.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from client.wire.sasl_login import SaslLogin
+if TYPE_CHECKING:
+    import ssl
+
+    from client.wire.sasl_login import SaslLogin
 
 
 class ConnectionSecurity(NamedTuple):
@@ -16,4 +18,4 @@ class ConnectionSecurity(NamedTuple):
     login: SaslLogin | None = None
 
 
-PLAINTEXT: Final = ConnectionSecurity()
+UNSECURED: Final = ConnectionSecurity()

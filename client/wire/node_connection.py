@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from client.errors import BrokerUnknownError, ConnectionLostError
 from client.wire.connection import Connection
-from client.wire.connection_security import PLAINTEXT, ConnectionSecurity
+from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.network import Network
 from protocol.host_port import HostPort
 from protocol.message import Message
@@ -31,7 +31,7 @@ class ConnectionOptions(NamedTuple):
     client_id: str
     request_timeout_s: float
     negotiates: bool = False
-    security: ConnectionSecurity = PLAINTEXT
+    security: ConnectionSecurity = UNSECURED
 
     async def open(self, address: HostPort) -> Connection:
         """Connect, log in, and negotiate if asked for.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from typing import Any
 
 import pytest
 
@@ -141,15 +140,3 @@ def test_the_most_specific_setting_counts() -> None:
     assert {name: one.max_reauth_ms for name, one in found.mechanisms.items()} == {"PLAIN": 3, "SCRAM-SHA-512": 2}
     assert found.offered == ("PLAIN", "SCRAM-SHA-512")
     assert "secret" not in repr(found)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pytest.param({"inter.broker.listener.name": LISTENER}, id="by name"),
-        pytest.param({"security.inter.broker.protocol": LISTENER}, id="by protocol"),
-    ],
-)
-def test_brokers_do_not_use_sasl_among_themselves_yet(values: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"inter\.broker|security\.inter"):
-        load(PLAIN | values)

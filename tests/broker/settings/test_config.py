@@ -59,8 +59,10 @@ SPECIMENS = {
     "sasl.oauthbearer.expected.audience": ("a,b", None),
     "sasl.oauthbearer.expected.issuer": ("us", None),
     "sasl.oauthbearer.jwks.endpoint.url": ("file:///jwks.json", None),
+    "sasl.mechanism.inter.broker.protocol": ("PLAIN", None),
     "sasl.oauthbearer.scope.claim.name": ("scp", None),
     "sasl.oauthbearer.sub.claim.name": ("email", None),
+    "sasl.oauthbearer.token.endpoint.url": ("https://login.example.org/token", None),
     "sasl.server.callback.handler.class": (
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
         "com.example.Handler",
@@ -241,7 +243,6 @@ def test_a_topics_setting_is_refused_with_the_brokers_name():
         ("zookeeper.metadata.migration.enable", "true"),
         ("remote.log.storage.system.enable", "true"),
         ("principal.builder.class", "org.example.Builder"),
-        ("security.inter.broker.protocol", "SSL"),
     ],
 )
 def test_security_settings_without_effect_are_refused(name, value):
@@ -256,8 +257,6 @@ def test_a_listener_name_may_be_mapped_to_tls():
     listeners = {"listeners": "INSIDE://:1,OUTSIDE://:2", "listener.security.protocol.map": protocols}
     config = BrokerConfig(listeners | {"inter.broker.listener.name": "INSIDE"})
     assert [one.security_protocol for one in config.listeners] == ["PLAINTEXT", "SSL"]
-    with pytest.raises(ConfigError, match="brokers do not use TLS and SASL among themselves yet"):
-        BrokerConfig(listeners | {"inter.broker.listener.name": "OUTSIDE"})
 
 
 def test_the_prefix_of_a_listener_may_be_in_upper_case():

@@ -1,0 +1,112 @@
+"""TLS and the login of the connections between brokers: those of the inter-broker listener, as its client.
+
+The key store of the listener is also the certificate that this broker shows to others. The JAAS line of
+`sasl.mechanism.inter.broker.protocol` names the user that this broker logs in as, beside the users of the listener.
+New stores, by a dynamic setting or a changed file, are used for new connections, and old ones kept if these are wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import random as random_module
+import ssl
+from pathlib import Path
+from typing import Any, Final
+
+from broker.settings.config import BrokerConfig
+from broker.settings.listener_settings import ListenerSettings
+from client.errors import InvalidOptionError
+from client.wire.client_security import sasl_login
+from client.wire.connection_security import UNSECURED, ConnectionSecurity
+from client.wire.sasl_login import SaslLogin
+from client.wire.security_options import SecurityOptions
+from storage.setting import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+_JAAS: Final = "sasl.jaas.config"
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+
+
+def inter_broker_security(config: BrokerConfig, random: random_module.Random) -> ConnectionSecurity:
+    """Return how this broker connects to others. It reads the stores. Raises ConfigError."""
+    name = config.inter_broker_listener_name
+    protocol = config.listener_security_protocol_map[name]
+    if protocol == "PLAINTEXT":
+        return UNSECURED
+    tls = InterBrokerTls(config, name) if protocol.endswith("SSL") else None
+    login = _login(config.of_listener(name), random) if protocol.startswith("SASL") else None
+    return ConnectionSecurity(None if tls is None else tls.context, login)
+
+
+class InterBrokerTls:
+    """The context of connections to other brokers, made again when the stores have changed."""
+
+    def __init__(self, config: BrokerConfig, listener: str) -> None:
+        """Read the stores, and check that a broker with them trusts another one. Raises ConfigError."""
+        # As in Listeners.prepare: a plain broker does not need them.
+        from security.tls.contexts import client_context
+        from security.tls.errors import TlsConfigError
+        from security.tls.self_handshake import check_self_handshake
+        from security.tls.settings import TlsSettings
+
+        self._config = config
+        self._listener = listener
+        self._settings_of = TlsSettings.of
+        self._new_context = client_context
+        self._refusal = TlsConfigError
+        settings = config.of_listener(listener)
+        found = TlsSettings.of(settings.value)
+        self._made_of = (found, _versions(found.keystore_location), _versions(found.truststore_location))
+        try:
+            self._context = client_context(found)
+            check_self_handshake(found, str(settings.value("ssl.client.auth")))
+        except TlsConfigError as error:
+            raise ConfigError(settings.lookup(error.setting)[0], None, error.rule) from None
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for the next connection."""
+        found = self._settings_of(self._config.of_listener(self._listener).value)
+        wanted = (found, _versions(found.keystore_location), _versions(found.truststore_location))
+        if wanted != self._made_of:
+            self._made_of = wanted
+            try:
+                self._context = self._new_context(found)
+            except self._refusal as error:
+                logger.error("connections to other brokers keep their key and trust stores: %s", error)
+        return self._context
+
+
+def _versions(file: str | None) -> tuple[int, int, int] | None:
+    """Return modification time, size and inode of a file; None if there is none."""
+    if not file:
+        return None
+    try:
+        found = Path(file).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _login(settings: ListenerSettings, random: random_module.Random) -> SaslLogin:
+    """Return the login at other brokers. Raises ConfigError."""
+    mechanism_setting, mechanism = settings.lookup(_MECHANISM)
+    enabled_setting, enabled = settings.lookup("sasl.enabled.mechanisms")
+    names: Any = enabled
+    if mechanism not in names:
+        rule = f"must be one of {enabled_setting}, which is {','.join(names)}: brokers log in with it"
+        raise ConfigError(mechanism_setting, mechanism, rule)
+    jaas_setting, jaas = settings.lookup(_JAAS, str(mechanism))
+    url = settings.value(_TOKEN_URL, str(mechanism))
+    try:
+        options = SecurityOptions(
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=str(mechanism),
+            sasl_jaas_config=None if jaas is None else str(jaas),
+            sasl_oauthbearer_token_endpoint_url=None if url is None else str(url),
+        )
+    except InvalidOptionError as error:
+        rule = str(error).partition(": ")[2]
+        raise ConfigError(jaas_setting, None, f"brokers log in with {mechanism}: the value {rule}") from None
+    return sasl_login(options, random)

@@ -1,0 +1,191 @@
+"""Two brokers that have only a secured listener: every connection between them, and that of a client, is over it."""
+
+import contextlib
+import random
+
+import pytest
+
+from broker.broker import Broker
+from broker.cluster.inter_broker import inter_broker_security
+from broker.settings.config import BrokerConfig
+from client.admin.admin import Admin
+from client.consumer.consumer import Consumer
+from client.errors import AuthenticationError
+from client.producer.producer import Producer
+from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from storage.setting import ConfigError
+from support.broker import settings
+from support.certificates import LOCAL, authority, other_authority, server_certificate
+from support.polling import until
+from support.sasl import HANDLER, UNSECURED_HANDLER, credentials, store_with_users
+
+NAME = "INTERNAL"
+PREFIX = f"listener.name.{NAME.lower()}."
+USER = 'username="admin" password="admin-secret"'
+JAAS = {
+    "PLAIN": f'{PLAIN_MODULE} required {USER} user_admin="admin-secret" user_alice="alice-secret";',
+    "SCRAM-SHA-256": f"{SCRAM_MODULE} required {USER};",
+    "SCRAM-SHA-512": f"{SCRAM_MODULE} required {USER};",
+    "OAUTHBEARER": f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="admin";',
+}
+KINDS = ["SSL", *(f"SASL_PLAINTEXT {mechanism}" for mechanism in JAAS), "SASL_SSL SCRAM-SHA-512"]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stores")
+    server_certificate().write(folder / "server.pem")
+    authority().write(folder / "ca.pem")
+    other_authority().write(folder / "other-ca.pem")
+    authority().issue("CN=old", sans=LOCAL, expired=True).write(folder / "expired.pem")
+    authority().issue("CN=other", sans=("elsewhere",)).write(folder / "elsewhere.pem")
+    return folder
+
+
+def tls(stores, key="server.pem", trust="ca.pem"):
+    trusted = {"truststore.type": "PEM", "truststore.location": str(stores / trust)} if trust else {}
+    names = {"keystore.type": "PEM", "keystore.location": str(stores / key), **trusted}
+    return {f"{PREFIX}ssl.{name}": value for name, value in names.items()}
+
+
+def secured(kind, stores):
+    """The settings of a broker."""
+    protocol, _, mechanism = kind.partition(" ")
+    found = {
+        "listeners": f"{NAME}://127.0.0.1:0",
+        "listener.security.protocol.map": f"{NAME}:{protocol}",
+        "inter.broker.listener.name": NAME,
+    }
+    if protocol.endswith("SSL"):
+        found |= tls(stores)
+        found[f"{PREFIX}ssl.client.auth"] = "required" if protocol == "SSL" else "none"
+    if mechanism:
+        found["sasl.mechanism.inter.broker.protocol"] = mechanism
+        found[f"{PREFIX}sasl.enabled.mechanisms"] = mechanism
+        found[f"{PREFIX}{mechanism.lower()}.sasl.jaas.config"] = JAAS[mechanism]
+    if mechanism == "OAUTHBEARER":
+        found[f"{PREFIX}oauthbearer.{HANDLER}"] = UNSECURED_HANDLER
+    return found
+
+
+def for_clients(kind, stores):
+    """The options of a client."""
+    protocol, _, mechanism = kind.partition(" ")
+    found = {"security_protocol": protocol}
+    if protocol.endswith("SSL"):
+        found |= {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(stores / "ca.pem")}
+    if protocol == "SSL":
+        found |= {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(stores / "server.pem")}
+    if mechanism:
+        found |= {"sasl_mechanism": mechanism, "sasl_jaas_config": JAAS[mechanism]}
+    return found
+
+
+@contextlib.asynccontextmanager
+async def two_brokers(tmp_path, kind, stores):
+    store = await store_with_users({"admin": credentials("admin-secret")})
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            brokers = []
+            for number in range(2):
+                own = {"broker.id": str(number), "controlled.shutdown.enable": "false"}
+                of_one = settings(tmp_path / str(number)) | secured(kind, stores) | own
+                config = BrokerConfig.load(None, of_one)
+                brokers.append(await stack.enter_async_context(Broker(config, store=store)))
+            await until(lambda: len(brokers[0].metadata.snapshot.brokers) == 2, "both are there")
+            yield brokers
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_two_brokers_and_a_client(tmp_path, stores, kind):
+    options = for_clients(kind, stores)
+    async with two_brokers(tmp_path, kind, stores) as brokers:
+        options["bootstrap_servers"] = brokers[0].bootstrap_servers
+        async with Admin(**options) as admin:
+            await admin.create_topic("t", assignment={0: [0, 1], 1: [1, 0]}, configs={"min.insync.replicas": "2"})
+        async with Producer(**options, transactional_id="mover") as producer, producer.transaction():
+            for partition in (0, 1):
+                await producer.send("t", b"%d" % partition, partition=partition)
+        reading = {"group_id": "readers", "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        async with Consumer("t", **options, **reading) as consumer:
+            found = []
+            async for record in consumer:
+                found.append(record.value)
+                if len(found) == 2:
+                    break
+            await consumer.commit()
+        assert sorted(found) == [b"0", b"1"]
+
+
+async def test_a_client_with_a_wrong_password(tmp_path, stores):
+    kind = "SASL_PLAINTEXT PLAIN"
+    wrong = JAAS["PLAIN"].replace('password="admin-secret"', 'password="hunter2"')
+    async with two_brokers(tmp_path, kind, stores) as brokers:
+        options = for_clients(kind, stores) | {"sasl_jaas_config": wrong}
+        with pytest.raises(AuthenticationError, match="SASL_AUTHENTICATION_FAILED") as caught:
+            async with Admin(bootstrap_servers=brokers[0].bootstrap_servers, **options):
+                pass
+        assert "hunter2" not in str(caught.value)
+
+
+# ---- what starts
+
+
+def security(values):
+    return inter_broker_security(BrokerConfig.load(None, values), random.Random(1))
+
+
+@pytest.mark.parametrize(
+    ("stores_of", "rule"),
+    [
+        ({"trust": None}, "the trust store must accept"),
+        ({"trust": "other-ca.pem"}, "the trust store must accept"),
+        ({"key": "expired.pem"}, "the trust store must accept .*expired"),
+    ],
+    ids=["keystore only", "truststore does not trust the own certificate", "expired certificate"],
+)
+def test_stores_that_brokers_cannot_connect_with_are_refused(stores, stores_of, rule):
+    values = {name: value for name, value in secured("SSL", stores).items() if ".ssl." not in name}
+    with pytest.raises(ConfigError, match=rule):
+        security(values | tls(stores, **stores_of))
+
+
+def test_another_host_name_starts(stores):
+    assert security(secured("SSL", stores) | tls(stores, key="elsewhere.pem")).tls is not None
+
+
+def test_new_files_are_used_for_the_next_connection(stores, tmp_path):
+    server_certificate().write(tmp_path / "server.pem")
+    authority().write(tmp_path / "ca.pem")
+    found = security(secured("SSL", stores) | tls(tmp_path))
+    first = found.tls()
+    assert found.tls() is first
+    (tmp_path / "server.pem").write_text("damaged")
+    assert found.tls() is first
+    authority().issue("CN=new", sans=LOCAL).write(tmp_path / "server.pem")
+    assert found.tls() is not first
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "sasl.mechanism.inter.broker.protocol"),
+        ({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, "sasl.mechanism.inter.broker.protocol"),
+        (
+            {f"{PREFIX}plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_admin="admin-secret";'},
+            f"{PREFIX}plain.sasl.jaas.config",
+        ),
+    ],
+    ids=["mechanism not set", "mechanism not enabled", "no user of its own"],
+)
+def test_a_login_that_cannot_work_is_refused(stores, changed, named):
+    with pytest.raises(ConfigError) as caught:
+        security(secured("SASL_PLAINTEXT PLAIN", stores) | changed)
+    assert caught.value.name == named
+    assert "secret" not in str(caught.value)
+
+
+def test_plaintext_needs_nothing(stores):
+    assert security({"listeners": "PLAINTEXT://127.0.0.1:0"}) == (None, None)

@@ -1,0 +1,70 @@
+"""The settings of connections between brokers, seen in a live broker that connects to itself."""
+
+import base64
+import json
+import time
+
+from aiohttp import web
+
+from broker.broker import Broker
+from broker.settings.config import BrokerConfig
+from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from support.broker import settings
+from support.effects import shows
+from support.polling import until
+from support.sasl import HANDLER, UNSECURED_HANDLER, credentials, store_with_users
+
+PREFIX = "listener.name.internal."
+LISTENER = {
+    "listeners": "INTERNAL://127.0.0.1:0",
+    "listener.security.protocol.map": "INTERNAL:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "INTERNAL",
+}
+
+
+def users(broker):
+    """Those that are logged in."""
+    return {connection.principal.name for connection in broker.acceptors["INTERNAL"].connections}
+
+
+@shows("sasl.mechanism.inter.broker.protocol")
+async def test_brokers_log_in_with_the_mechanism(tmp_path):
+    mechanisms = {
+        f"{PREFIX}sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        f"{PREFIX}plain.sasl.jaas.config": f"{PLAIN_MODULE} required username=one password=p user_one=p;",
+        f"{PREFIX}scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required username=two password=p;",
+    }
+    for mechanism, user in (("PLAIN", "one"), ("SCRAM-SHA-256", "two")):
+        chosen = {"sasl.mechanism.inter.broker.protocol": mechanism}
+        store = await store_with_users({"two": credentials("p")})
+        config = BrokerConfig.load(None, settings(tmp_path / mechanism) | LISTENER | mechanisms | chosen)
+        async with Broker(config, store=store) as broker:
+            await until(lambda broker=broker, user=user: users(broker) == {user}, "the broker is logged in")
+        await store.close()
+
+
+@shows("sasl.oauthbearer.token.endpoint.url")
+async def test_brokers_fetch_their_tokens(tmp_path):
+    def part(content):
+        return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+    async def token(request):
+        claims = {"sub": request.headers["Authorization"], "iat": time.time(), "exp": time.time() + 600}
+        return web.json_response({"access_token": f"{part({'alg': 'none'})}.{part(claims)}."})
+
+    app = web.Application()
+    app.router.add_post("/token", token)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    mechanism = {
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{runner.addresses[0][1]}/token",
+        f"{PREFIX}sasl.enabled.mechanisms": "OAUTHBEARER",
+        f"{PREFIX}oauthbearer.{HANDLER}": UNSECURED_HANDLER,
+        f"{PREFIX}oauthbearer.sasl.jaas.config": f"{OAUTHBEARER_MODULE} required clientId=me clientSecret=s;",
+    }
+    async with Broker(BrokerConfig.load(None, settings(tmp_path / "data") | LISTENER | mechanism)) as broker:
+        sent = "Basic " + base64.b64encode(b"me:s").decode()
+        await until(lambda: users(broker) == {sent}, "the broker is logged in")
+    await runner.cleanup()
