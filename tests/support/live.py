@@ -29,10 +29,12 @@ from protocol.messages.produce import (
 )
 from protocol.record_batch_builder import RecordBatchBuilder
 from registry.embedded.store import EmbeddedStore
+from registry.znodes.configs import ConfigChangesZnode
 from storage.compaction.compactor import Compactor, ProcessCompactor
 from storage.file_system import FileSystem
 from storage.log.log import Log
 from support.broker import settings
+from support.polling import until
 from support.wire import until_led
 
 START_MS = 1_700_000_000_000
@@ -147,14 +149,24 @@ class Live:
         return response
 
     async def alter(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> int:
-        """IncrementalAlterConfigs of one resource: set, or delete where None. Returns the error code."""
+        """IncrementalAlterConfigs of one resource: set, or delete where None. Returns the error code.
+
+        The broker answers when a change is written; this waits until it has read it, too.
+        """
         configs = [
             AlterableConfig(name=key, config_operation=1 if text is None else 0, value=text)
             for key, text in changes.items()
         ]
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
         response = await self.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        await until(self._has_read_settings, "the broker has read its dynamic settings")
         return int(response.responses[0].error_code)
+
+    async def _has_read_settings(self) -> bool:
+        assert self.broker.services is not None
+        configs = self.broker.services.configs
+        changes = await configs._registry.children(ConfigChangesZnode.TEMPLATE)
+        return configs._seen >= max(changes, default="")
 
     async def set_dynamic(self, **changes: str | None) -> None:
         """Change settings of all brokers at runtime (names with _ for each dot)."""
