@@ -57,10 +57,10 @@ class ListenerTls:
     ) -> None:
         """Read the settings of the listener. Raises ConfigError with the name that the user has written."""
         self.name = listener.name
-        self.client_auth = str(settings.value("ssl.client.auth"))
+        self._has_sasl = listener.security_protocol != "SSL"
+        self.client_auth = self._client_auth(settings)
         self._settings = TlsSettings.of(settings.value)
         self._names = settings
-        self._has_sasl = listener.security_protocol != "SSL"
         self._may_change_subject = bool(settings.value("ssl.allow.dn.changes"))
         self._may_lose_names = bool(settings.value("ssl.allow.san.changes"))
         self._stat = stat
@@ -71,6 +71,11 @@ class ListenerTls:
             self._tls = server_tls(self._settings, self.client_auth)
         except TlsConfigError as error:
             raise _config_error(settings, error) from None
+
+    def _client_auth(self, settings: ListenerSettings) -> str:
+        """Return ssl.client.auth. As in Kafka, it counts for SASL_SSL only with the prefix of the listener."""
+        name, value = settings.lookup("ssl.client.auth")
+        return "none" if self._has_sasl and name == "ssl.client.auth" else str(value)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -90,7 +95,15 @@ class ListenerTls:
             raise CloseConnectionError(f"the client certificate gives no user name: {error}") from None
 
     def log_weaknesses(self) -> None:
-        """Warn about a listener that no client can use."""
+        """Warn about a listener that no client can use, and about a setting that does not count here."""
+        wanted = self._names.value("ssl.client.auth")
+        if wanted != self.client_auth:
+            logger.warning(
+                "ssl.client.auth=%s does not apply to the SASL_SSL listener %s: set %sssl.client.auth",
+                wanted,
+                self.name,
+                self._names.prefix,
+            )
         if self._tls.certificate is None:
             logger.warning("listener %s has no key store: every TLS handshake fails (ssl.keystore.location)", self.name)
         elif self.client_auth != "none" and not _has_trust_store(self._settings):

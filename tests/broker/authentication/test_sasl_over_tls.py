@@ -21,7 +21,7 @@ def broker(tmp_path):
     values = tls_settings(tmp_path) | {
         "listeners": "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
-        "ssl.client.auth": "requested",
+        "listener.name.secure.ssl.client.auth": "requested",
         "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.secure.plain.sasl.jaas.config": JAAS,
     }

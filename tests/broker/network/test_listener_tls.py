@@ -252,6 +252,17 @@ async def test_a_wrong_file_is_reported_once(tmp_path, caplog):
     assert caplog.text.count("keeps its stores") == 1
 
 
+def test_client_certificates_of_sasl_ssl_need_the_prefix_of_the_listener(folder, caplog):
+    """As in Kafka: the setting without a prefix is for SSL listeners."""
+    for name, client_auth in (("ssl.client.auth", "none"), ("listener.name.a.ssl.client.auth", "required")):
+        config = BrokerConfig(in_folder(folder, truststore("ca.pem", kind="PEM") | {name: "required"}), has_file=False)
+        tls = ListenerTls(Listener("A", "127.0.0.1", 0, "SASL_SSL"), config.of_listener("A"))
+        assert tls.client_auth == client_auth
+        tls.log_weaknesses()
+    (record,) = caplog.records
+    assert "set listener.name.a.ssl.client.auth" in record.getMessage()
+
+
 def test_what_no_client_can_use_causes_a_warning(folder, caplog):
     listener_tls({}).log_weaknesses()
     listener_tls(in_folder(folder, GOOD | {"ssl.client.auth": "required"})).log_weaknesses()

@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import logging
 import random
+import resource
 import socket
 import ssl
 
 import pytest
 
+from broker.network.connection import MIN_CAPACITY_BYTES
 from broker.network.limits import ConnectionQuota
 from storage.file_system import FileSystem
 from storage.log.file_records import FileRecords
@@ -178,6 +180,35 @@ async def test_stalled_handshakes_count_in_the_limits_and_hinder_nobody(tmp_path
             assert await client.ask(b"x") == b"x"
             assert await refused(acceptor.port, client_tls())  # the limit of the address
         await until(lambda: one.total == 20, "the others are closed")
+    assert one.total == 0
+
+
+@pytest.fixture
+def _many_files():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("_many_files")
+@on_both_loops
+async def test_many_stalled_handshakes_cost_a_socket_each(tmp_path):
+    """Peers that send nothing, or less than their first record, get no TLS state; others are served meanwhile."""
+    stalled = 1000
+    one = quota()
+    hello = client_hello()
+    async with contextlib.AsyncExitStack() as stack:
+        acceptor = await stack.enter_async_context(tls_listening(tmp_path, quota=one, backlog=stalled))
+        for number in range(stalled):
+            client = await stack.enter_async_context(Client(acceptor))
+            await client.send(hello[: number % len(hello)])
+        await until(lambda: one.total == stalled, "all are counted")
+        async with TlsClient(acceptor.port) as client:
+            for number in range(100):
+                assert await client.ask(b"%d" % number) == b"%d" % number
+            assert len(acceptor.connections) == 1
+            assert acceptor.budget.receive_bytes == MIN_CAPACITY_BYTES
     assert one.total == 0
 
 

@@ -1,5 +1,7 @@
 """Settings that change while the broker runs."""
 
+import csv
+
 import pytest
 
 from broker.settings.catalog import BROKER_SETTINGS
@@ -14,6 +16,7 @@ from broker.settings.dynamic import (
 )
 from storage.log.config import TOPIC_SETTINGS
 from storage.setting import ConfigError
+from support.reference import REFERENCE
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
@@ -252,3 +255,35 @@ def test_unknown_names_are_omitted_and_none_means_all():
 def test_the_documentation_is_from_the_settings_table():
     described = one(DynamicBrokerConfig(BrokerConfig({})).describe_broker(["num.partitions"]))
     assert described.documentation == BROKER_SETTINGS["num.partitions"].doc
+
+
+def recorded_dynamic():
+    """The settings of TLS in dynamic-configs.tsv: name, form, and what Kafka answers."""
+    with (REFERENCE / "security" / "dynamic-configs.tsv").open(newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            if row["name"].startswith(("ssl.", "password.encoder.")):
+                for form in FORMS:
+                    yield row["name"], form, row[form]
+
+
+FORMS = {
+    "per_broker": ("", True),
+    "cluster_default": ("", False),
+    "per_broker_with_listener_prefix": ("listener.name.ssl.", True),
+    "cluster_default_with_listener_prefix": ("listener.name.ssl.", False),
+}
+VALUES = {"BOOLEAN": "true", "INT": "4096"}
+
+
+@pytest.mark.parametrize(("name", "form", "answer"), list(recorded_dynamic()))
+def test_settings_of_tls_may_change_where_kafka_allows_it(name, form, answer):
+    prefix, per_broker = FORMS[form]
+    setting = BROKER_SETTINGS[name]
+    value = setting.default_text or VALUES.get(setting.type.name, "x")
+    dynamic = DynamicBrokerConfig(BrokerConfig({"password.encoder.secret": "s"}))
+    if answer in ("ok", "error 42"):  # which was the listener's: it had a key store of another kind
+        dynamic.check({prefix + name: value}, per_broker=per_broker)
+        return
+    words = {"not dynamic (42)": "cannot be changed while", "refused: per broker only (42)": "not for all"}
+    with pytest.raises(ConfigError, match=words.get(answer, "only be changed for one listener")):
+        dynamic.check({prefix + name: value}, per_broker=per_broker)
