@@ -23,6 +23,7 @@ from security.tls.distinguished_name import NameFormatError, subject_of
 from security.tls.errors import TlsConfigError
 from security.tls.identity import check_successor
 from security.tls.principal_mapping import NoMatchingRuleError, PrincipalMapping
+from security.tls.self_handshake import check_self_handshake
 from security.tls.settings import TlsSettings
 from storage.setting import ConfigError
 
@@ -53,9 +54,18 @@ class ListenerTls:
     """What the TLS connections of one listener share."""
 
     def __init__(
-        self, listener: Listener, settings: ListenerSettings, *, stat: Callable[[str], os.stat_result] = os.stat
+        self,
+        listener: Listener,
+        settings: ListenerSettings,
+        *,
+        is_between_brokers: bool = False,
+        stat: Callable[[str], os.stat_result] = os.stat,
     ) -> None:
-        """Read the settings of the listener. Raises ConfigError with the name that the user has written."""
+        """Read the settings of the listener. Raises ConfigError with the name that the user has written.
+
+        is_between_brokers: brokers connect to each other with these stores, so new ones must trust themselves. (The
+        first ones are checked with the connections: broker/cluster/inter_broker.py.)
+        """
         self.name = listener.name
         self._has_sasl = listener.security_protocol != "SSL"
         self.client_auth = self._client_auth(settings)
@@ -63,6 +73,7 @@ class ListenerTls:
         self._names = settings
         self._may_change_subject = bool(settings.value("ssl.allow.dn.changes"))
         self._may_lose_names = bool(settings.value("ssl.allow.san.changes"))
+        self._is_between_brokers = is_between_brokers
         self._stat = stat
         self._files = self._file_states(self._settings)
         self._refused_files = self._files
@@ -167,6 +178,8 @@ class ListenerTls:
         if _has_trust_store(settings) != _has_trust_store(self._settings):
             rule = "a listener that runs can neither get its first trust store nor lose it"
             raise TlsConfigError("ssl.truststore.location", rule)
+        if self._is_between_brokers:
+            check_self_handshake(settings, self.client_auth)
         return tls
 
     def _use(self, settings: TlsSettings, tls: ServerTls, files: FileStates) -> None:

@@ -40,7 +40,11 @@ class Listeners:
             if listener.security_protocol in TLS_PROTOCOLS:
                 from broker.network.listener_tls import ListenerTls  # ssl costs a plain broker 10 ms
 
-                self._tls[listener.name] = ListenerTls(listener, self._config.of_listener(listener.name))
+                self._tls[listener.name] = ListenerTls(
+                    listener,
+                    self._config.of_listener(listener.name),
+                    is_between_brokers=listener.name == self._config.inter_broker_listener_name,
+                )
 
     async def bind(
         self,

@@ -14,7 +14,7 @@ from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
 from ottla.jvm.java import find_java
 from storage.setting import ConfigError
-from support.certificates import LOCAL, Authority, authority, server_certificate
+from support.certificates import LOCAL, Authority, authority, other_authority, server_certificate
 from support.polling import until
 from support.reference import REFERENCE
 
@@ -230,6 +230,29 @@ async def test_changed_files_are_used_without_a_restart(tmp_path, caplog):
             assert tls.context is before
         server_certificate().write(file)
         await until(lambda: tls.context is not before, "the file is right again")
+
+
+@pytest.mark.parametrize("between_brokers", [False, True])
+def test_new_stores_between_brokers_must_trust_themselves(tmp_path, between_brokers):
+    """On other listeners, an expired certificate and one of another authority are accepted, as in Kafka."""
+    server_certificate().write(tmp_path / "old.pem")
+    authority().write(tmp_path / "ca.pem")
+    stores = truststore(str(tmp_path / "ca.pem"), kind="PEM") | keystore(str(tmp_path / "old.pem"), None, "PEM")
+    stores = {name: value for name, value in stores.items() if name != "ssl.keystore.password"}
+    config = BrokerConfig(stores, has_file=False)
+    listener = Listener("SSL", "127.0.0.1", 0, "SSL")
+    tls = ListenerTls(listener, config.of_listener("SSL"), is_between_brokers=between_brokers)
+    subject = "CN=broker,O=Ottla,C=DE"
+    for issued, is_trusted in (
+        (authority().issue(subject, sans=LOCAL), True),
+        (authority().issue(subject, sans=LOCAL, expired=True), False),
+        (other_authority().issue(subject, sans=LOCAL), False),
+    ):
+        issued.write(tmp_path / "new.pem")
+        new = config.with_dynamic({"listener.name.ssl.ssl.keystore.location": str(tmp_path / "new.pem")})
+        refused = pytest.raises(ConfigError, match="brokers connect to each other with these stores")
+        with contextlib.nullcontext() if is_trusted or not between_brokers else refused:
+            tls.check(new.of_listener("SSL"))
 
 
 async def test_a_wrong_file_is_reported_once(tmp_path, caplog):
