@@ -32,10 +32,10 @@ def tls_settings(folder, *, server=None, trusted=None):
     }
 
 
-def listener_tls(folder, *, protocol="SSL", **others):
-    config = BrokerConfig(
-        tls_settings(folder) | {name.replace("_", "."): value for name, value in others.items()}, has_file=False
-    )
+def listener_tls(folder, *, protocol="SSL", server=None, **others):
+    values = tls_settings(folder, server=server)
+    values |= {name.replace("_", "."): value for name, value in others.items()}
+    config = BrokerConfig(values, has_file=False)
     return ListenerTls(Listener("SSL", "127.0.0.1", 0, protocol), config.of_listener("SSL"))
 
 
@@ -52,8 +52,8 @@ def client_tls(issued=None, trusted=None, **others):
 
 
 @contextlib.asynccontextmanager
-async def tls_listening(folder, *args, settings=None, **options):
-    async with listening(*args, tls=listener_tls(folder, **(settings or {})), **options) as acceptor:
+async def tls_listening(folder, *args, settings=None, server=None, **options):
+    async with listening(*args, tls=listener_tls(folder, server=server, **(settings or {})), **options) as acceptor:
         yield acceptor
 
 
