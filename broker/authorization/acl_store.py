@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from broker.settings.store import NOTIFICATION_LIFETIME_MS
 from client.wire.backoff import Backoff, Retries
@@ -68,7 +69,7 @@ class AclStore:
         self._retries = Retries(backoff)
         self._seen = {AclChangesZnode.TEMPLATE: "", ExtendedAclChangesZnode.TEMPLATE: ""}
         """The last processed notification in each folder; names sort by sequence."""
-        self._turn = asyncio.Lock()  # so that an older state is never applied after a newer one
+        self._turns: WeakValueDictionary[ResourcePattern, asyncio.Lock] = WeakValueDictionary()
 
     async def start(self) -> None:
         """Create the parents that are missing, and read all ACLs. Raises ZnodeFormatError for one that is unreadable.
@@ -84,19 +85,26 @@ class AclStore:
 
     async def reload(self) -> None:
         """Read all ACLs: at the start, and after notifications may have been missed."""
-        async with self._turn:
-            found = list(self._rules.patterns())
-            for resource_type in ResourceType:
-                for pattern_type in PatternType:
-                    parent = _parent(resource_type, pattern_type)
-                    if parent is not None:
-                        names = await self._registry.children(parent)
-                        found += [ResourcePattern(resource_type, name, pattern_type) for name in names]
-            patterns = list(dict.fromkeys(found))
-            read = await read_all(self._read, patterns)
-            changes = [self._rules.set(pattern, rules) for pattern, (rules, _) in zip(patterns, read, strict=True)]
-        if any(changes):
-            self._changed()
+        found = list(self._rules.patterns())
+        for resource_type in ResourceType:
+            for pattern_type in PatternType:
+                parent = _parent(resource_type, pattern_type)
+                if parent is not None:
+                    names = await self._registry.children(parent)
+                    found += [ResourcePattern(resource_type, name, pattern_type) for name in names]
+        await read_all(self._load, list(dict.fromkeys(found)))
+
+    async def _load(self, pattern: ResourcePattern) -> None:
+        """Read the rules of a pattern and apply them."""
+        async with self._turn(pattern):
+            self._apply(pattern, (await self._read(pattern))[0])
+
+    def _turn(self, pattern: ResourcePattern) -> asyncio.Lock:
+        """Return a lock for a pattern, so that an older state of it is never applied after a newer one."""
+        lock = self._turns.get(pattern)
+        if lock is None:
+            lock = self._turns[pattern] = asyncio.Lock()
+        return lock
 
     async def update(self, pattern: ResourcePattern, change: Callable[[Rules], Rules]) -> None:
         """Change the rules of a pattern. `change` may be called again if another broker writes at the same time.
@@ -104,7 +112,7 @@ class AclStore:
         Raises BadVersionError after MAX_ATTEMPTS.
         """
         retries = Retries(self._backoff)
-        async with self._turn:
+        async with self._turn(pattern):
             for attempt in range(MAX_ATTEMPTS):
                 if attempt:
                     await retries.wait()
@@ -186,8 +194,7 @@ class AclStore:
                 if name <= self._seen[parent]:
                     continue
                 pattern = _changed_pattern(parent, data, path)
-                async with self._turn:
-                    self._apply(pattern, (await self._read(pattern))[0])
+                await self._load(pattern)
             except NoNodeError:
                 continue
             except ZnodeFormatError as error:

@@ -10,6 +10,7 @@ from broker.errors import RequestError
 from client.wire.backoff import Backoff
 from protocol.error_codes import ErrorCode
 from registry.interface import Registry
+from registry.pipeline import read_all
 from security.acls.binding import CLUSTER_NAME, AccessRule, AclBinding, AclFilter, ResourcePattern
 from security.acls.decision import AclDecisions, parse_acl_principal
 from security.acls.rules import AclRules
@@ -54,7 +55,7 @@ class RegistryAuthorizer(AclAuthorizer):
         return self.rules.selected(acl_filter)
 
     async def create(self, bindings: Sequence[AclBinding]) -> list[Exception | None]:
-        """See `AclAuthorizer`. The ACLs of one pattern are written at once."""
+        """See `AclAuthorizer`. The ACLs of one pattern are written at once, and patterns concurrently."""
         errors: dict[int, Exception] = {}
         by_pattern: dict[ResourcePattern, dict[int, AccessRule]] = {}
         for number, (pattern, rule) in enumerate(bindings):
@@ -64,12 +65,15 @@ class RegistryAuthorizer(AclAuthorizer):
                 errors[number] = error
             else:
                 by_pattern.setdefault(pattern, {})[number] = rule
-        for pattern, rules in by_pattern.items():
-            added = frozenset(rules.values())
+
+        async def add(pattern: ResourcePattern) -> None:
+            rules = by_pattern[pattern]
             try:
-                await self.store.update(pattern, added.union)
+                await self.store.update(pattern, frozenset(rules.values()).union)
             except Exception as error:
-                errors |= dict.fromkeys(rules, error)
+                errors.update(dict.fromkeys(rules, error))
+
+        await read_all(add, list(by_pattern))
         return [errors.get(number) for number in range(len(bindings))]
 
     async def delete(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | Exception]:
@@ -83,14 +87,18 @@ class RegistryAuthorizer(AclAuthorizer):
             for pattern in known if only is None else [only]:
                 if one.selects(pattern):
                     by_pattern.setdefault(pattern, []).append(number)
-        for pattern, numbers in by_pattern.items():
+
+        async def remove(pattern: ResourcePattern) -> None:
+            numbers = by_pattern[pattern]
             try:
                 found = await self._delete_from(pattern, {number: filters[number] for number in numbers})
             except Exception as error:
-                errors |= dict.fromkeys(numbers, error)
-                continue
+                errors.update(dict.fromkeys(numbers, error))
+                return
             for number, bindings in found.items():
                 deleted[number] += bindings
+
+        await read_all(remove, list(by_pattern))
         return [errors.get(number, deleted[number]) for number in range(len(filters))]
 
     async def _delete_from(

@@ -84,7 +84,7 @@ COMMANDS = [
 GROUPS = [
     (name,)
     for name in (
-        *("topics", "configs", "groups", "transactions", "reassign", "perf", "zk", "brokers", "profile"),
+        *("acls", "topics", "configs", "groups", "transactions", "reassign", "perf", "zk", "brokers", "profile"),
         "certificates",
     )
 ]
