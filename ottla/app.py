@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "brokers": "Show brokers with their partitions, log directories and settings.",
     "configs": "Show and change the settings of topics and brokers.",
     "acls": "Show, add and remove access control lists.",
+    "quotas": "Show and change the quotas of users, client ids and addresses.",
     "groups": "Consumer groups: their members, offsets and lag.",
     "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
     "reassign": "Move partitions to other brokers and log directories, show the progress, cancel moves.",

@@ -1,8 +1,8 @@
 """The admin client: topics, partitions, records and the cluster.
 
 Other modules contain its other parts: ACLs in `acls`, API versions in `api_versions`, settings in `configs`, features
-in `features`, groups in `groups`, log directories in `log_dirs`, elections and reassignments in `replicas`,
-transactions in `transactions`.
+in `features`, groups in `groups`, log directories in `log_dirs`, quotas in `quotas`, elections and reassignments in
+`replicas`, transactions in `transactions`.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
@@ -21,6 +21,7 @@ from client.admin.features import FeatureAdmin
 from client.admin.groups import GroupAdmin
 from client.admin.log_dirs import LogDirAdmin
 from client.admin.options import AdminKeywords, AdminOptions
+from client.admin.quotas import QuotaAdmin
 from client.admin.replicas import ReplicaAdmin
 from client.admin.transactions import TransactionAdmin
 from client.admin.types import (
@@ -58,7 +59,15 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRes
 
 
 class Admin(
-    AclAdmin, ApiVersionAdmin, ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin
+    AclAdmin,
+    ApiVersionAdmin,
+    ConfigAdmin,
+    FeatureAdmin,
+    GroupAdmin,
+    LogDirAdmin,
+    QuotaAdmin,
+    ReplicaAdmin,
+    TransactionAdmin,
 ):
     """An asyncio admin client; an asynchronous context manager. Times are in ms.
 

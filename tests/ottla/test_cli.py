@@ -53,6 +53,10 @@ COMMANDS = [
     ("elect-leaders",),
     ("produce",),
     ("consume",),
+    ("quotas",),
+    ("quotas", "list"),
+    ("quotas", "set"),
+    ("quotas", "remove"),
     ("configs",),
     ("configs", "describe"),
     ("configs", "alter"),
@@ -84,7 +88,19 @@ COMMANDS = [
 GROUPS = [
     (name,)
     for name in (
-        *("acls", "topics", "configs", "groups", "transactions", "reassign", "perf", "zk", "brokers", "profile"),
+        *(
+            "acls",
+            "quotas",
+            "topics",
+            "configs",
+            "groups",
+            "transactions",
+            "reassign",
+            "perf",
+            "zk",
+            "brokers",
+            "profile",
+        ),
         "certificates",
     )
 ]
