@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from ottla import __version__
 from ottla.command_line.command_group import CommandGroup
-from ottla.command_line.global_options import SERVER_ORIGIN, ProfileBefore, ServerBefore
+from ottla.command_line.global_options import SERVER_ORIGIN, CommandConfigBefore, ProfileBefore, ServerBefore
 from ottla.command_line.shell_completion import VARIABLE, complete
 
 COMMANDS: Final = {
@@ -112,6 +112,7 @@ def _root(
     ] = False,
     bootstrap_server: ServerBefore = None,
     profile: ProfileBefore = None,
+    command_config: CommandConfigBefore = None,
 ) -> None:
     pass
 

@@ -16,8 +16,10 @@ from client.consumer.options import ConsumerOptions
 from client.errors import InvalidOptionError
 from client.producer.options import ProducerOptions
 from client.wire.cluster_options import ClusterOptions
+from client.wire.security_options import SECRETS
 from ottla.command_line.failure import CommandError, suggest
 from protocol.classic_names import Reader, classic_name, replacement
+from security.secret import HIDDEN, Secret, revealed
 
 Value = str | int | float | bool
 """A setting's value in a profile."""
@@ -27,6 +29,7 @@ SERVERS: Final = "bootstrap.servers"
 _CLIENTS: Final[tuple[type[ClusterOptions], ...]] = (AdminOptions, ProducerOptions, ConsumerOptions)
 _SCALARS: Final = {str, int, float, bool, NoneType}
 # Kafka's names that are not the field's name with dots.
+_SECRETS: Final = frozenset(name.replace("_", ".") for name in SECRETS)
 _KAFKA_NAMES: Final = {"api_timeout_ms": "default.api.timeout.ms"}
 _DECIDED_BY_COMMANDS: Final = {
     "allow.auto.create.topics": "only `ottla produce` creates topics",
@@ -35,7 +38,8 @@ _DECIDED_BY_COMMANDS: Final = {
     "group.instance.id": "two commands at the same time must not have the same one",
     "transactional.id": "two commands at the same time must not have the same one",
 }
-_SECURITY: Final = ("sasl.", "security.", "ssl.")
+SECURITY: Final = ("sasl.", "security.", "ssl.")
+"""How the names of settings of TLS and SASL begin."""
 
 
 def keywords(settings: Mapping[str, Value], options: type[ClusterOptions]) -> dict[str, Any]:
@@ -49,7 +53,11 @@ def typed(settings: Mapping[str, object]) -> dict[str, Value]:
 
     Raises CommandError for an unknown name (it names the nearest one) and for a value of another type.
     """
-    return {name: _typed(name, value) for name, value in settings.items()}
+    found: dict[str, Value] = {}
+    for name, value in settings.items():
+        setting = _typed(name, value)
+        found[name] = Secret(setting) if name in _SECRETS and isinstance(setting, str) else setting
+    return found
 
 
 def check(settings: Mapping[str, Value]) -> None:
@@ -90,8 +98,14 @@ def _typed(name: str, value: object) -> Value:
     if name == SERVERS and isinstance(value, list):
         value = ",".join(map(str, value))
     if not isinstance(value, (str, int, float)):
-        raise CommandError(f"{name}={value!r}: must be a text, a number, true or false")
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+        raise CommandError(f"{name}={HIDDEN if name in _SECRETS else value!r}: must be a text, a number, true or false")
+    text = (
+        revealed(value)
+        if isinstance(value, str)
+        else str(value).lower()
+        if value is True or value is False
+        else str(value)
+    )
     if str in types:
         return text
     if bool in types:
@@ -106,8 +120,8 @@ def _typed(name: str, value: object) -> Value:
 
 def _hint(name: str) -> str:
     """Return what to write instead of an unknown name."""
-    if name.startswith(_SECURITY):
-        return ": TLS and SASL are not supported yet"
+    if name == "sasl.kerberos.service.name":
+        return ": GSSAPI is not supported yet"
     dotted = name.replace("_", ".").replace("-", ".")
     row = classic_name(name)
     if row is not None and dotted not in names():

@@ -10,12 +10,16 @@ before the command, or what the profile has, becomes the default of the command'
 5. the profile that OTTLA_PROFILE names, else the current one
 6. 127.0.0.1:9092
 
+`--command-config FILE` adds client settings, as with Kafka's tools (command_line.command_config). They replace those of
+the environment, and these replace those of the profile.
+
 Other settings of a profile are the defaults of options of their names (`linger.ms`: `--linger-ms`), and reach the
 clients through `command_line.clients`.
 """
 
 import copy
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -28,9 +32,13 @@ SERVER_ORIGIN: Final[ContextVar[str]] = ContextVar("where the bootstrap servers 
 
 _SERVER: Final = "--bootstrap-server"
 _PROFILE: Final = "--profile"
+_COMMAND_CONFIG: Final = "--command-config"
 # Keys of `Context.meta`, which the contexts of a command line share.
 _GIVEN_SERVER: Final = "ottla bootstrap server"
 _GIVEN_PROFILE: Final = "ottla profile"
+_GIVEN_COMMAND_CONFIG: Final = "ottla command config"
+_COMMAND_CONFIG_WAS_TYPED: Final = "ottla command config was typed"
+_CHOSEN: Final = "ottla chosen profile"
 _PROFILE_WAS_TYPED: Final = "ottla profile was typed"
 
 
@@ -45,6 +53,14 @@ def _remember_profile(context: typer.Context, value: str | None) -> str | None:
         context.meta[_GIVEN_PROFILE] = value
         source = context.get_parameter_source("profile")
         context.meta[_PROFILE_WAS_TYPED] = source is not None and source.name == "COMMANDLINE"
+    return value
+
+
+def _remember_command_config(context: typer.Context, value: Path | None) -> Path | None:
+    if value is not None:
+        context.meta[_GIVEN_COMMAND_CONFIG] = value
+        source = context.get_parameter_source("command_config")
+        context.meta[_COMMAND_CONFIG_WAS_TYPED] = source is not None and source.name == "COMMANDLINE"
     return value
 
 
@@ -70,6 +86,18 @@ ProfileBefore = Annotated[
         help="A profile of `ottla profile`: bootstrap servers and client settings. Before or after the command.",
     ),
 ]
+CommandConfigBefore = Annotated[
+    Path | None,
+    typer.Option(
+        _COMMAND_CONFIG,
+        metavar="FILE",
+        envvar=variables.COMMAND_CONFIG,
+        exists=True,
+        dir_okay=False,
+        callback=_remember_command_config,
+        help="A properties file with client settings, as for Kafka's tools. Before or after the command.",
+    ),
+]
 
 
 def prepare(context: typer.Context, command: Any) -> None:
@@ -80,7 +108,7 @@ def prepare(context: typer.Context, command: Any) -> None:
     before = {parameter.name: parameter for parameter in context.find_root().command.params}
     if hasattr(command, "commands"):
         if _has_server_option(command):
-            command.params += [_copied(before["bootstrap_server"]), _copied(before["profile"])]
+            command.params += [_copied(before[name]) for name in ("bootstrap_server", "profile", "command_config")]
         return
     server = next((one for one in command.params if _SERVER in one.opts), None)
     connects = server is not None and server.envvar == variables.BOOTSTRAP_SERVER
@@ -91,7 +119,11 @@ def prepare(context: typer.Context, command: Any) -> None:
         profile = _copied(before["profile"])
         profile.is_eager = True  # before the options whose defaults it sets
         profile.callback = _use_profile
-        command.params.insert(command.params.index(server) + 1, profile)
+        command_config = _copied(before["command_config"])
+        command_config.is_eager = True
+        command_config.callback = _use_command_config
+        place = command.params.index(server) + 1
+        command.params[place:place] = [command_config, profile]
     if server is not None and _GIVEN_SERVER in context.meta:
         server.default, server.required, server.envvar = context.meta[_GIVEN_SERVER], False, None
 
@@ -111,8 +143,12 @@ def _copied(parameter: Any) -> Any:
 
 
 def _refuse_unknown(context: typer.Context, command: Any, *, has_server: bool, has_profile: bool) -> None:
-    given = {_SERVER: _GIVEN_SERVER in context.meta, _PROFILE: context.meta.get(_PROFILE_WAS_TYPED, False)}
-    has = {_SERVER: has_server, _PROFILE: has_profile}
+    given = {
+        _SERVER: _GIVEN_SERVER in context.meta,
+        _PROFILE: context.meta.get(_PROFILE_WAS_TYPED, False),
+        _COMMAND_CONFIG: context.meta.get(_COMMAND_CONFIG_WAS_TYPED, False),
+    }
+    has = {_SERVER: has_server, _PROFILE: has_profile, _COMMAND_CONFIG: has_profile}
     for option, is_given in given.items():
         if is_given and not has[option]:
             from ottla.command_line.failure import CommandError  # as in _use_profile
@@ -121,14 +157,35 @@ def _refuse_unknown(context: typer.Context, command: Any, *, has_server: bool, h
 
 
 def _use_profile(context: typer.Context, _: object, value: str | None) -> None:
-    """Choose the profile; its settings become defaults of the command's options, and those of its clients."""
+    """Choose the profile, and use the settings of this command line."""
+    context.meta[_PROFILE_WAS_TYPED] = value is not None or context.meta.get(_PROFILE_WAS_TYPED, False)
+    context.meta[_CHOSEN] = context.meta.get(_GIVEN_PROFILE) if value is None else value
+    _use_settings(context)
+
+
+def _use_command_config(context: typer.Context, _: object, value: Path | None) -> None:
+    """Use the file, too, if the profile was chosen before: options are processed in the order of the command line."""
+    _remember_command_config(context, value)
+    if value is not None and _CHOSEN in context.meta:
+        _use_settings(context)
+
+
+def _use_settings(context: typer.Context) -> None:
+    """Make the settings defaults of the command's options, and those of its clients."""
     # These import the client, which takes 0.1 s: `ottla --help` and commands that do not connect must not wait for it.
+    from ottla.command_line import command_config
     from ottla.command_line.clients import CHOSEN_PROFILE
     from ottla.command_line.profiles import choose
     from protocol.classic_names import option_of
 
-    context.meta[_PROFILE_WAS_TYPED] = value is not None or context.meta.get(_PROFILE_WAS_TYPED, False)
-    profile = choose(context.meta.get(_GIVEN_PROFILE) if value is None else value)
+    others = command_config.of_environment()
+    file = context.meta.get(_GIVEN_COMMAND_CONFIG)
+    if file is not None:
+        of_file, ignored = command_config.read_file(file)
+        others |= of_file
+        if not context.resilient_parsing:
+            command_config.report(file, ignored)
+    profile = choose(context.meta[_CHOSEN], others)
     CHOSEN_PROFILE.set(profile)
     defaults = {option_of(name): value for name, value in profile.settings.items()}
     if _GIVEN_SERVER in context.meta:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.command_line import client_settings, variables
 from ottla.command_line.client_settings import SERVERS, Value
 from ottla.command_line.failure import CommandError, suggest
+from security.secret import revealed
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -63,11 +64,14 @@ class ProfileFile:
     current: str | None
     tables: Mapping[str, Any]
 
-    def profile(self, name: str) -> Profile:
-        """Return a profile. Raises CommandError if it does not exist or has a wrong setting."""
+    def profile(self, name: str, others: Mapping[str, Value] | None = None) -> Profile:
+        """Return a profile; `others` are settings that replace its own.
+
+        Raises CommandError if it does not exist or has a wrong setting.
+        """
         table = self._table(name)
         try:
-            settings = client_settings.typed(_flat(table))
+            settings = {**client_settings.typed(_flat(table)), **(others or {})}
             client_settings.check(settings)
             return Profile(name, settings)
         except CommandError as error:
@@ -103,16 +107,19 @@ def read() -> ProfileFile:
     return ProfileFile(file, current, tables)
 
 
-def choose(name: str | None) -> Profile:
-    """Return the profile with this name; None: the current one, if there is one; "": NO_PROFILE.
+def choose(name: str | None, others: Mapping[str, Value] | None = None) -> Profile:
+    """Return the profile with this name; None: the current one, if there is one; "": no profile.
 
-    Raises CommandError.
+    others: settings that replace those of the profile. Raises CommandError.
     """
-    if name == "":
+    file = None if name == "" else read()
+    wanted = None if file is None else name or file.current
+    if file is not None and wanted:
+        return file.profile(wanted, others)
+    if not others:
         return NO_PROFILE
-    file = read()
-    wanted = name or file.current
-    return file.profile(wanted) if wanted else NO_PROFILE
+    client_settings.check(others)
+    return Profile(None, others)
 
 
 def create(name: str, settings: Mapping[str, Value], *, replace: bool = False) -> bool:
@@ -127,7 +134,7 @@ def create(name: str, settings: Mapping[str, Value], *, replace: bool = False) -
         raise CommandError(f"profile {name} exists in {file.path}; --replace replaces it")
     document = _document(file.path)
     tables = document.setdefault(_PROFILES, {})
-    tables[name] = dict(settings)
+    tables[name] = {key: revealed(value) if isinstance(value, str) else value for key, value in settings.items()}
     is_first = not file.tables and file.current is None
     if is_first:
         _set_current(document, name)

@@ -10,3 +10,6 @@ PROFILE: Final = "OTTLA_PROFILE"
 
 CONFIG: Final = "OTTLA_CONFIG"
 """The file of the profiles."""
+
+COMMAND_CONFIG: Final = "OTTLA_COMMAND_CONFIG"
+"""The properties file of commands without --command-config."""

@@ -13,6 +13,7 @@ from ottla.command_line.failure import CommandError
 from ottla.command_line.options import AsJson, parse_pairs
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.profiles import Profile, ProfileFile
+from security.secret import Secret
 
 profile = typer.Typer(help="Profiles: named clusters with client settings.", no_args_is_help=True)
 
@@ -148,5 +149,7 @@ def _document(one: Profile, current: str | None) -> dict[str, Any]:
 
 
 def _others(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the settings without the bootstrap servers."""
-    return {name: value for name, value in settings.items() if name != SERVERS}
+    """Return the settings without the bootstrap servers; a secret as [hidden]."""
+    return {
+        name: str(value) if isinstance(value, Secret) else value for name, value in settings.items() if name != SERVERS
+    }
