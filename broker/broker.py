@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from broker.authentication.scram_credentials import ScramCredentials
+from broker.authentication.tokens import DelegationTokens
 from broker.authorization.access import Access
 from broker.authorization.loading import guarded, load_access
 from broker.authorization.registry_authorizer import RegistryAuthorizer
@@ -258,6 +259,7 @@ class Broker:
             self.services = services = self._compose(broker_id, cluster_id, logs, cleaner, configs, access)
             failures = self._watch_log_dirs(services, registry)
             try:
+                await services.tokens.start()
                 await self._bind(services)
                 services.broker_epoch = await session.register(
                     [self.advertised(listener) for listener in self.config.advertised_listeners]
@@ -339,6 +341,9 @@ class Broker:
             ),
             registry_access=access,
             scram_credentials=ScramCredentials(configs.entities),
+            tokens=DelegationTokens(
+                config, registry, self._now_ms, self._backoff, is_controller=lambda: controller.is_active
+            ),
             registry_offsets=RegistryOffsets(registry),
             fetch_sessions=FetchSessions(
                 config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random, replicas.idle
@@ -413,7 +418,9 @@ class Broker:
             return {}
         from broker.authentication.authentication import Authentication  # only brokers with SASL need it
 
-        self._authentication = Authentication(self.config, services.scram_credentials, self._now_ms, self._nonce)
+        self._authentication = Authentication(
+            self.config, services.scram_credentials, services.tokens, self._now_ms, self._nonce
+        )
         begin: dict[str, Callable[[Connection], None]] = {
             name: self._authentication.of(name, dispatcher).begin for name in listeners
         }
@@ -433,6 +440,7 @@ class Broker:
             await services.configs.reload()  # changes during the old session were not seen
             if acls is not None:
                 await acls.store.reload()
+            await services.tokens.reload()
 
         authorizer = None if services.access is None else services.access.authorizer
         acls = authorizer if isinstance(authorizer, RegistryAuthorizer) else None
@@ -440,6 +448,7 @@ class Broker:
             session.run(registered_anew),
             services.controller.run(),
             services.configs.run(),
+            services.tokens.run(),
             services.logs.run(),
             services.replicas.run(),
             services.coordination.run(),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.authentication.scram_credentials import ScramCredentials
+from broker.authentication.tokens import DelegationTokens
 from broker.authorization.access import Access
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.registry_access import RegistryAccess
@@ -43,6 +44,7 @@ class Services:
     coordination: Coordination
     registry_access: RegistryAccess
     scram_credentials: ScramCredentials
+    tokens: DelegationTokens
     registry_offsets: RegistryOffsets
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics

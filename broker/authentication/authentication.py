@@ -10,6 +10,7 @@ from broker.authentication.key_sets import KeySet
 from broker.authentication.listener import ListenerAuthentication
 from broker.authentication.scram_credentials import ScramCredentials
 from broker.authentication.settings import OAUTHBEARER, PLAIN, MechanismSettings, TokenSettings, sasl_settings
+from broker.authentication.tokens import DelegationTokens
 from broker.errors import BrokerStartError
 from broker.requests.dispatcher import Dispatcher
 from broker.settings.config import BrokerConfig
@@ -28,6 +29,7 @@ class Authentication:
         self,
         config: BrokerConfig,
         credentials: ScramCredentials,
+        tokens: DelegationTokens,
         now_ms: Callable[[], int],
         nonce: Callable[[], str] = new_nonce,
     ) -> None:
@@ -35,6 +37,7 @@ class Authentication:
         self._config = config
         self._nonce = nonce
         self._credentials = credentials
+        self._tokens = tokens
         self._now_ms = now_ms
         self._key_sets: dict[TokenSettings, KeySet] = {}
 
@@ -64,7 +67,7 @@ class Authentication:
         if settings.name == OAUTHBEARER:
             return partial(OauthBearerServer, self._token_validator(settings))
         mechanism = SCRAM_MECHANISMS[settings.name]
-        return partial(ScramServer, mechanism, self._credentials.of(mechanism), nonce=self._nonce)
+        return partial(ScramServer, mechanism, self._credentials.of(mechanism), self._tokens.of(mechanism), self._nonce)
 
     def _token_validator(self, settings: MechanismSettings) -> ValidateToken:
         if settings.tokens is None:

@@ -22,6 +22,7 @@ from broker.apis.consumer_group_describe import ConsumerGroupDescribeHandler
 from broker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatHandler
 from broker.apis.controlled_shutdown import ControlledShutdownHandler
 from broker.apis.create_acls import CreateAclsHandler
+from broker.apis.create_delegation_token import CreateDelegationTokenHandler
 from broker.apis.create_partitions import CreatePartitionsHandler
 from broker.apis.create_topics import CreateTopicsHandler
 from broker.apis.delete_acls import DeleteAclsHandler
@@ -32,6 +33,7 @@ from broker.apis.describe_acls import DescribeAclsHandler
 from broker.apis.describe_client_quotas import DescribeClientQuotasHandler
 from broker.apis.describe_cluster import DescribeClusterHandler
 from broker.apis.describe_configs import DescribeConfigsHandler
+from broker.apis.describe_delegation_token import DescribeDelegationTokenHandler
 from broker.apis.describe_groups import DescribeGroupsHandler
 from broker.apis.describe_log_dirs import DescribeLogDirsHandler
 from broker.apis.describe_producers import DescribeProducersHandler
@@ -39,6 +41,7 @@ from broker.apis.describe_transactions import DescribeTransactionsHandler
 from broker.apis.describe_user_scram_credentials import DescribeUserScramCredentialsHandler
 from broker.apis.elect_leaders import ElectLeadersHandler
 from broker.apis.end_txn import EndTxnHandler
+from broker.apis.expire_delegation_token import ExpireDelegationTokenHandler
 from broker.apis.fetch import FetchHandler
 from broker.apis.find_coordinator import FindCoordinatorHandler
 from broker.apis.heartbeat import HeartbeatHandler
@@ -57,6 +60,7 @@ from broker.apis.offset_delete import OffsetDeleteHandler
 from broker.apis.offset_fetch import OffsetFetchHandler
 from broker.apis.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from broker.apis.produce import ProduceHandler
+from broker.apis.renew_delegation_token import RenewDelegationTokenHandler
 from broker.apis.sasl_authenticate import SaslAuthenticateHandler
 from broker.apis.sasl_handshake import SaslHandshakeHandler
 from broker.apis.stop_replica import StopReplicaHandler
@@ -129,6 +133,10 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, DescribeLogDirsHandler),
     Api(ApiKey.SASL_AUTHENTICATE, 0, 2, SaslAuthenticateHandler),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsHandler),
+    Api(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, CreateDelegationTokenHandler),
+    Api(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, RenewDelegationTokenHandler),
+    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, ExpireDelegationTokenHandler),
+    Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, DescribeDelegationTokenHandler),
     Api(ApiKey.DELETE_GROUPS, 0, 2, DeleteGroupsHandler),
     Api(ApiKey.ELECT_LEADERS, 0, 2, ElectLeadersHandler),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, IncrementalAlterConfigsHandler),

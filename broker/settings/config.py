@@ -132,6 +132,11 @@ class BrokerConfig:
     # authentication
     connection_failed_authentication_delay_ms: int
     connections_max_reauth_ms: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_master_key: str | None
+    delegation_token_max_lifetime_ms: int
+    delegation_token_secret_key: str | None
     sasl_enabled_mechanisms: tuple[str, ...]
     sasl_jaas_config: str | None  # counts only for a mechanism of a listener: see of_listener
     sasl_mechanism_inter_broker_protocol: str

@@ -14,8 +14,6 @@ from storage.setting import Setting, SettingValue
 _REASONS: Final[dict[str, str]] = {
     "client.quota.callback.class": "Java classes that decide quotas are not supported: leave it empty",
     "controller.listener.names": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
-    "delegation.token.master.key": "delegation tokens are not supported yet",
-    "delegation.token.secret.key": "delegation tokens are not supported yet",
     "principal.builder.class": "only Kafka's own principals are supported",
     "process.roles": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
     "remote.log.storage.system.enable": "tiered storage is not supported",

@@ -23,8 +23,8 @@ class DescribedDelegationTokenRenewer(Message):
 class DescribedDelegationToken(Message):
     principal_type: str = string("0+")
     principal_name: str = string("0+")
-    token_requester_principal_type: str = string("3+")
-    token_requester_principal_name: str = string("3+")
+    token_requester_principal_type: str = string("3+", ignorable=True)
+    token_requester_principal_name: str = string("3+", ignorable=True)
     issue_timestamp: int = int64("0+")
     expiry_timestamp: int = int64("0+")
     max_timestamp: int = int64("0+")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hmac
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,9 +20,11 @@ from broker.broker import Broker
 from broker.errors import BrokerStartError
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
+from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from security.principal import Principal
 from support.broker import settings
 from support.effects import shows
 from support.polling import until
@@ -237,3 +240,41 @@ async def test_a_key_set_that_cannot_be_read_prevents_the_start(tmp_path: Path, 
     with pytest.raises(BrokerStartError, match=r"sasl\.oauthbearer\.jwks\.endpoint\.url"):
         async with sasl_broker(tmp_path, listener_settings("SASL", "OAUTHBEARER"), signed("SASL", file)):
             pass
+
+
+TOKEN_KEY = {"delegation.token.secret.key": "one"}
+
+
+async def new_token(broker: Broker) -> Any:
+    """A token of alice, created over a connection."""
+    async with connect(broker) as client:
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        await client.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2)
+        return await client.call(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1))
+
+
+@shows("delegation.token.secret.key", "delegation.token.master.key")
+@pytest.mark.parametrize("name", ["delegation.token.secret.key", "delegation.token.master.key"])
+async def test_the_key_makes_the_secrets_of_tokens(tmp_path: Path, name: str) -> None:
+    async with sasl_broker(tmp_path, PLAIN, {name: "a key"}) as broker:
+        token = await new_token(broker)
+        assert bytes(token.hmac) == hmac.digest(b"a key", token.token_id.encode(), "sha512")
+
+
+@shows("delegation.token.expiry.time.ms", "delegation.token.max.lifetime.ms")
+async def test_how_long_a_token_lives(tmp_path: Path) -> None:
+    times = {"delegation.token.expiry.time.ms": "7", "delegation.token.max.lifetime.ms": "9"}
+    async with sasl_broker(tmp_path, PLAIN, TOKEN_KEY | times) as broker:
+        token = await new_token(broker)
+        assert (token.expiry_timestamp_ms, token.max_timestamp_ms) == (NOW_MS + 7, NOW_MS + 9)
+
+
+@shows("delegation.token.expiry.check.interval.ms")
+async def test_expired_tokens_are_removed(tmp_path: Path) -> None:
+    values = TOKEN_KEY | {"delegation.token.expiry.check.interval.ms": "5", "delegation.token.expiry.time.ms": "1"}
+    async with sasl_broker(tmp_path, PLAIN, values) as broker:
+        await new_token(broker)
+        assert broker.services is not None
+        tokens = broker.services.tokens
+        tokens._now_ms = lambda: NOW_MS + 2
+        await until(lambda: not tokens.described(Principal("User", "alice"), None), "the token is removed")

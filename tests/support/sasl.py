@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from broker.authentication.scram_credentials import user_path
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from registry.embedded.store import EmbeddedStore
 from registry.znodes.configs import ConfigZnode
 from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
-from security.sasl.scram import SCRAM_MECHANISMS, ScramCredential
+from security.sasl.scram import (
+    SCRAM_MECHANISMS,
+    ClientFinal,
+    ClientFirst,
+    ScramCredential,
+    ServerFirst,
+    auth_message,
+)
+from support.wire import WireClient
 
 PLAIN_JAAS = f'{PLAIN_MODULE} required user_alice="alice-secret" user_admin="admin-secret";'
 SCRAM_JAAS = f"{SCRAM_MODULE} required;"
@@ -76,3 +87,32 @@ async def store_with_users(users: Mapping[str, Mapping[str, str]]) -> EmbeddedSt
         await session.create(path, ConfigZnode(config=dict(config)).encode(), make_parents=True)
     await session.close()
     return store
+
+
+async def plain_login(client: WireClient, user: str, password: str) -> Any:
+    """The answer to a login by PLAIN."""
+    await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    return await client.call(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), 2)
+
+
+async def scram_login(
+    client: WireClient,
+    user: str,
+    password: str,
+    mechanism_name: str = "SCRAM-SHA-256",
+    extensions: Mapping[str, str] | None = None,
+) -> Any:
+    """The last answer to a login by SCRAM."""
+    mechanism = SCRAM_MECHANISMS[mechanism_name]
+    await client.call(SaslHandshakeRequest(mechanism=mechanism_name), 1)
+    first = ClientFirst.of(user, "a-nonce-of-the-client", extensions)
+    answer = await client.call(SaslAuthenticateRequest(auth_bytes=first.encode()), 2)
+    if answer.error_code:
+        return answer
+    server = ServerFirst.parse(bytes(answer.auth_bytes))
+    without_proof = ClientFinal.text_without_proof(server.nonce)
+    salted = mechanism.salted_password(password, server.salt, server.iterations)
+    covered = auth_message(first.bare, server.text, without_proof)
+    proof = mechanism.client_proof(mechanism.client_key(salted), covered)
+    final = ClientFinal(server.nonce, proof, without_proof)
+    return await client.call(SaslAuthenticateRequest(auth_bytes=final.encode()), 2)

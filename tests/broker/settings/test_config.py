@@ -54,6 +54,8 @@ SPECIMENS = {
     "replica.selector.class": ("org.apache.kafka.common.replica.RackAwareReplicaSelector", "com.example.Selector"),
     "replica.socket.timeout.ms": ("501", "soon"),
     "reserved.broker.max.id": ("5", "-1"),
+    "delegation.token.master.key": ("text", None),
+    "delegation.token.secret.key": ("text", None),
     "sasl.enabled.mechanisms": ("PLAIN", None),
     "sasl.jaas.config": ("text", None),
     "sasl.oauthbearer.expected.audience": ("a,b", None),
@@ -264,10 +266,11 @@ def test_the_prefix_of_a_listener_may_be_in_upper_case():
     assert config.of_listener("OUTSIDE").value("ssl.client.auth") == "required"
 
 
-@pytest.mark.parametrize("name", ["delegation.token.secret.key", "delegation.token.master.key"])
+@pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.a.plain.sasl.jaas.config"])
 def test_refused_passwords_are_not_shown(name):
-    with pytest.raises(ConfigError, match=r"\[hidden\]: delegation tokens") as caught:
-        BrokerConfig({name: "hush"})
+    values = {"listeners": "PLAINTEXT://:1,A://:2", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,A:SASL_SSL"}
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig(values | {"listener.name.a.sasl.enabled.mechanisms": "PLAIN", name: "hush"})
     assert "hush" not in str(caught.value)
 
 
