@@ -40,6 +40,8 @@ COMMANDS: Final = {
     "configs": "Show and change the settings of topics and brokers.",
     "acls": "Show, add and remove access control lists.",
     "quotas": "Show and change the quotas of users, client ids and addresses.",
+    "users": "Show, add and remove the users of SCRAM.",
+    "tokens": "Show, create, renew and expire delegation tokens.",
     "groups": "Consumer groups: their members, offsets and lag.",
     "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
     "reassign": "Move partitions to other brokers and log directories, show the progress, cancel moves.",

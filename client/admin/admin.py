@@ -2,7 +2,7 @@
 
 Other modules contain its other parts: ACLs in `acls`, API versions in `api_versions`, settings in `configs`, features
 in `features`, groups in `groups`, log directories in `log_dirs`, quotas in `quotas`, elections and reassignments in
-`replicas`, transactions in `transactions`.
+`replicas`, delegation tokens in `tokens`, transactions in `transactions`, SCRAM users in `users`.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
@@ -23,6 +23,7 @@ from client.admin.log_dirs import LogDirAdmin
 from client.admin.options import AdminKeywords, AdminOptions
 from client.admin.quotas import QuotaAdmin
 from client.admin.replicas import ReplicaAdmin
+from client.admin.tokens import TokenAdmin
 from client.admin.transactions import TransactionAdmin
 from client.admin.types import (
     USE_BROKER_DEFAULT,
@@ -30,6 +31,7 @@ from client.admin.types import (
     CreatedTopic,
     NewTopic,
 )
+from client.admin.users import UserAdmin
 from client.consumer.offsets import OffsetAndTimestamp, list_offsets
 from client.errors import KafkaError, error_for
 from client.options import refuse_unknown, shows
@@ -67,7 +69,9 @@ class Admin(
     LogDirAdmin,
     QuotaAdmin,
     ReplicaAdmin,
+    TokenAdmin,
     TransactionAdmin,
+    UserAdmin,
 ):
     """An asyncio admin client; an asynchronous context manager. Times are in ms.
 

@@ -1,0 +1,119 @@
+"""The part of the admin client for delegation tokens (KIP-48). Any broker answers.
+
+The client must be authenticated, and not by a token. To log in with a token, use SCRAM with its id as user name and
+`password` as password, and the extension `tokenauth=true`.
+"""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from client.admin.base import AdminBase
+from client.errors import error_for
+from protocol.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from security.principal import Principal
+
+
+@dataclass(frozen=True)
+class DelegationToken:
+    """A token. Times are in ms since 1970."""
+
+    token_id: str
+    hmac: bytes = field(repr=False)
+    owner: Principal
+    renewers: tuple[Principal, ...]
+    issue_timestamp_ms: int
+    expiry_timestamp_ms: int
+    max_timestamp_ms: int
+
+    @property
+    def password(self) -> str:
+        """The password for SCRAM."""
+        return base64.b64encode(self.hmac).decode()
+
+
+class TokenAdmin(AdminBase):
+    """CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken and DescribeDelegationToken."""
+
+    async def create_delegation_token(
+        self, renewers: Iterable[Principal] = (), *, max_lifetime_ms: int = -1
+    ) -> DelegationToken:
+        """Create a token for the user of this client. max_lifetime_ms: -1 for the broker's maximum. Not retried."""
+        named = tuple(renewers)
+        connection = await self._cluster.any_connection()
+        request = CreateDelegationTokenRequest(
+            renewers=[CreatableRenewers(principal_type=one.type, principal_name=one.name) for one in named],
+            max_lifetime_ms=max_lifetime_ms,
+        )
+        response = await connection.call(request, CreateDelegationTokenResponse)
+        if response.error_code:
+            raise error_for(response.error_code, context="delegation token")
+        return DelegationToken(
+            token_id=response.token_id,
+            hmac=bytes(response.hmac),
+            owner=Principal(response.principal_type, response.principal_name),
+            renewers=named,
+            issue_timestamp_ms=response.issue_timestamp_ms,
+            expiry_timestamp_ms=response.expiry_timestamp_ms,
+            max_timestamp_ms=response.max_timestamp_ms,
+        )
+
+    async def renew_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
+        """Let a token end in `period_ms` from now; -1: the broker's default. Return the new end."""
+
+        async def ask() -> int:
+            connection = await self._cluster.any_connection()
+            request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
+            response = await connection.call(request, RenewDelegationTokenResponse)
+            if response.error_code:
+                raise error_for(response.error_code, context="delegation token")
+            return response.expiry_timestamp_ms
+
+        return await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+    async def expire_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
+        """Let a token end in `period_ms` from now; -1: remove it. Return the new end. Not retried."""
+        connection = await self._cluster.any_connection()
+        request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
+        response = await connection.call(request, ExpireDelegationTokenResponse)
+        if response.error_code:
+            raise error_for(response.error_code, context="delegation token")
+        return response.expiry_timestamp_ms
+
+    async def describe_delegation_tokens(self, owners: Iterable[Principal] | None = None) -> list[DelegationToken]:
+        """The tokens that this client's user may see; with `owners` those that concern one of them."""
+        wanted = None
+        if owners is not None:
+            wanted = [DescribeDelegationTokenOwner(principal_type=one.type, principal_name=one.name) for one in owners]
+
+        async def ask() -> list[DelegationToken]:
+            connection = await self._cluster.any_connection()
+            request = DescribeDelegationTokenRequest(owners=wanted)
+            response = await connection.call(request, DescribeDelegationTokenResponse)
+            if response.error_code:
+                raise error_for(response.error_code, context="delegation tokens")
+            return [
+                DelegationToken(
+                    token_id=one.token_id,
+                    hmac=bytes(one.hmac),
+                    owner=Principal(one.principal_type, one.principal_name),
+                    renewers=tuple(Principal(each.principal_type, each.principal_name) for each in one.renewers),
+                    issue_timestamp_ms=one.issue_timestamp,
+                    expiry_timestamp_ms=one.expiry_timestamp,
+                    max_timestamp_ms=one.max_timestamp,
+                )
+                for one in response.tokens
+            ]
+
+        return await self._cluster.retry(ask, timeout_s=self._timeout_s)

@@ -1,0 +1,189 @@
+"""`ottla users`: the users of SCRAM, through a broker, or in the registry before the first broker runs."""
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.cluster.registry_access import REGISTRY_FILE
+from client.errors import KafkaError
+from ottla.command_line.clients import Admin
+from ottla.command_line.confirmation import Yes, confirm
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.registry_session import opened
+from ottla.command_line.session import run
+from registry.embedded.store import EmbeddedStore
+from registry.interface import Registry
+from security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS
+
+users = typer.Typer(help="Show, add and remove the users of SCRAM.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user.")]
+Mechanisms = Annotated[
+    list[str] | None,
+    typer.Option("--mechanism", "-m", metavar="MECHANISM", help="SCRAM-SHA-256 or SCRAM-SHA-512. Repeatable."),
+]
+ZooKeeper = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper",
+        "-z",
+        metavar="HOST:PORT[/CHROOT]",
+        help="Use ZooKeeper instead of a broker: for the first users of a cluster.",
+    ),
+]
+LogDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-dir",
+        metavar="DIR",
+        help="Use the embedded registry in the first log directory of a broker that does not run.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(users, name="users")
+
+
+@users.command("list", epilog="Example:  ottla users list")
+def list_users(
+    zookeeper: ZooKeeper = None,
+    log_dir: LogDir = None,
+    as_json: AsJson = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """List the users that have a SCRAM credential, with their mechanisms and iterations."""
+
+    async def main() -> None:
+        if zookeeper is None and log_dir is None:
+            async with Admin(bootstrap_servers=bootstrap_server) as admin:
+                described = await admin.describe_scram_users()
+            found = {name: one for name, one in described.items() if not isinstance(one, KafkaError)}
+        else:
+            from ottla.zookeeper.scram_users import scram_users
+
+            async with _registry(zookeeper, log_dir) as registry:
+                found = await scram_users(registry)
+        rows = [(name, mechanism, count) for name, one in sorted(found.items()) for mechanism, count in one.items()]
+        if as_json:
+            print_json([{"user": name, "mechanism": mechanism, "iterations": count} for name, mechanism, count in rows])
+        else:
+            print_table(("user", "mechanism", "iterations"), rows)
+
+    run(main())
+
+
+@users.command(epilog="Example:  ottla users add alice --mechanism SCRAM-SHA-512 < password.txt")
+def add(
+    name: Name,
+    mechanism: Mechanisms = None,
+    iterations: Annotated[
+        int, typer.Option("--iterations", help="Work of a password guess.", min=MIN_ITERATIONS, max=MAX_ITERATIONS)
+    ] = MIN_ITERATIONS,
+    password_file: Annotated[
+        Path | None,
+        typer.Option("--password-file", metavar="FILE", help="The password is the first line of this file."),
+    ] = None,
+    zookeeper: ZooKeeper = None,
+    log_dir: LogDir = None,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Add a user, or change its password.
+
+    The command asks for the password at a terminal, and otherwise reads the first line of its input. Without
+    --mechanism, the user can log in with both mechanisms.
+    """
+    wanted = _mechanisms(mechanism)
+    password = _password(name, password_file)
+
+    async def main() -> None:
+        if zookeeper is None and log_dir is None:
+            async with Admin(bootstrap_servers=bootstrap_server) as admin:
+                await admin.set_scram_password(name, password, wanted, iterations=iterations)
+        else:
+            from ottla.zookeeper.scram_users import set_password
+
+            async with _registry(zookeeper, log_dir, make=True) as registry:
+                await set_password(registry, name, password, wanted, iterations)
+        typer.echo(f"{name} can log in with {' and '.join(wanted)}")
+
+    run(main())
+
+
+@users.command(epilog="Example:  ottla users remove alice --yes")
+def remove(
+    name: Name,
+    mechanism: Mechanisms = None,
+    yes: Yes = False,
+    zookeeper: ZooKeeper = None,
+    log_dir: LogDir = None,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Remove the SCRAM credentials of a user: all, or those of some mechanisms. Connections that exist stay open."""
+    asked = None if mechanism is None else _mechanisms(mechanism)
+    confirm(f"remove the SCRAM credentials of {name}", yes=yes)
+
+    async def main() -> None:
+        if zookeeper is None and log_dir is None:
+            async with Admin(bootstrap_servers=bootstrap_server) as admin:
+                found = (await admin.describe_scram_users([name]))[name]
+                if isinstance(found, KafkaError):
+                    raise found
+                await admin.delete_scram_credentials(name, asked or list(found))
+        else:
+            from ottla.zookeeper.scram_users import remove as remove_user
+            from ottla.zookeeper.scram_users import scram_users
+
+            async with _registry(zookeeper, log_dir) as registry:
+                credentials = (await scram_users(registry)).get(name)
+                if credentials is None:
+                    raise CommandError(f"{name} has no SCRAM credential")
+                await remove_user(registry, name, asked or list(credentials))
+        typer.echo(f"{name} removed" if asked is None else f"{name} cannot log in with {' and '.join(asked)} any more")
+
+    run(main())
+
+
+def _mechanisms(names: list[str] | None) -> list[str]:
+    for name in names or ():
+        if name not in SCRAM_MECHANISMS:
+            raise CommandError(f"--mechanism {name}: must be one of {', '.join(SCRAM_MECHANISMS)}")
+    return list(dict.fromkeys(names or SCRAM_MECHANISMS))
+
+
+def _password(name: str, file: Path | None) -> str:
+    """Return the password of a user: from a file, from a terminal without an echo, or from the standard input."""
+    if file is not None:
+        password = file.read_text().partition("\n")[0]
+    elif sys.stdin.isatty():
+        password = typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
+    else:
+        password = sys.stdin.readline()
+    password = password.rstrip("\r\n")
+    if not password:
+        raise CommandError("the password is empty")
+    return str(password)
+
+
+def _make_directory(log_dir: Path) -> None:
+    log_dir.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.asynccontextmanager
+async def _registry(zookeeper: str | None, log_dir: Path | None, *, make: bool = False) -> AsyncIterator[Registry]:
+    """Open the registry. make: it need not exist yet."""
+    if zookeeper is not None and log_dir is not None:
+        raise CommandError("give only one of --zookeeper and --log-dir")
+    if log_dir is not None and make and not (log_dir / REGISTRY_FILE).exists():
+        _make_directory(log_dir)
+        store = await EmbeddedStore.open(log_dir / REGISTRY_FILE)
+        await store.close()
+    async with opened(zookeeper or "", log_dir, make_chroot=make) as registry:
+        yield registry
