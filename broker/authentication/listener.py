@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from broker.authentication.audit import log_success
 from broker.authentication.login import Established, Login
 from broker.authentication.session import Session
 from broker.authentication.settings import SaslSettings
@@ -49,6 +50,7 @@ class ListenerAuthentication:
         A token that has ended counts as 0, too: the next request is refused.
         """
         proved = established.authenticated
+        log_success(connection, established.mechanism, proved.principal, by_token=proved.is_token)
         connection.principal = proved.principal
         connection.is_token_login = proved.is_token
         connection.limit_frames(connection.acceptor.max_request_bytes)

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker.authentication.audit import log_failure
 from broker.network.connection import CloseConnectionError, Connection, PendingAnswer
 from broker.network.output import Answer
 from protocol.api_keys import ApiKey
@@ -94,6 +95,7 @@ class Login:
             closing = CloseConnectionError(f"authentication failed: {refused}", refused.answer)
         except ProtocolError as error:
             closing = CloseConnectionError(f"authentication failed: a request cannot be decoded: {error}")
+        log_failure(connection, self._mechanism, str(closing).removeprefix("authentication failed: "))
         if self._listener.failure_delay_s <= 0:
             raise closing
         return _HeldRefusal(connection, self._listener.failure_delay_s, closing)
