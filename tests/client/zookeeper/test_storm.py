@@ -1,7 +1,6 @@
 """Consumers of one ZooKeeper group that come and go at random, all in this process: every record is handed out once."""
 
 import asyncio
-import os
 import random
 import time
 
@@ -14,6 +13,7 @@ from client.zookeeper.rebalance import ZooKeeperRebalanceListener
 from support.broker import running_broker
 from support.deadlines import DEADLINE_S
 from support.polling import until
+from support.seeds import chosen_seed
 from support.zookeeper import new_chroot, shared_zookeeper
 from support.zookeeper_consumers import CLAIM, RECORD, Entry, check_entries
 
@@ -78,9 +78,7 @@ class Storm:
 
 
 async def test_consumers_that_join_and_leave_at_random(tmp_path):
-    seed = int(os.environ.get("OTTLA_SEED", "0")) or random.randrange(1, 1 << 32)
-    print(f"OTTLA_SEED={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(chosen_seed(16))
     connect = f"{shared_zookeeper().connect}{new_chroot()}"
     storm = Storm(connect, rng)
     async with running_broker(tmp_path / "data", zookeeper_connect=connect) as broker:
