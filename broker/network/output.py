@@ -3,6 +3,7 @@
 - Answers to frames of one read are joined and sent with one system call. Large answers are sent piece by piece.
 - An answer may contain record ranges that are still on disk (`LazyRecords`). They are sent in steps, each when the
   socket has taken the previous one: for a slow reader, one step is in memory, not the whole answer.
+- On an encrypted connection the steps are smaller.
 - A range of a file is sent with sendfile if it is in the page cache and the connection is not encrypted. This takes a
   sixth to a third less CPU than pread and write (benchmarks/README.md), and no memory.
 - While `queue` is not empty, nothing else may be sent: the connection handles no further request.
@@ -15,6 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from broker.network.direct_socket import DirectSocket
+from broker.network.limits import READ_STEP_BYTES
 from protocol.buffer import Buffer, LazyRecords
 from storage.log.file_records import FileRecords
 
@@ -27,6 +29,9 @@ Answer = list[Buffer | LazyRecords]
 JOIN_BYTES = 64 * 1024
 """Answers up to this size are joined with other answers to the same read, and sent with one system call."""
 
+ENCRYPTED_STEP_BYTES = 128 * 1024
+"""Record ranges are encrypted in steps of this size: larger ones take twice the CPU, most of it for fresh memory."""
+
 _BUFFERS = (bytes, bytearray, memoryview)
 
 
@@ -37,6 +42,7 @@ class Output:
         "_connection",
         "_direct",
         "_disk_step",
+        "_max_step_bytes",
         "_position",
         "_transport",
         "_unsent_bytes",
@@ -49,6 +55,8 @@ class Output:
     def __init__(self, connection: Connection, transport: asyncio.Transport) -> None:
         self._connection = connection
         self._transport = transport
+        is_encrypted = transport.get_extra_info("sslcontext") is not None
+        self._max_step_bytes = ENCRYPTED_STEP_BYTES if is_encrypted else READ_STEP_BYTES
         self.is_paused = False
         """True while the transport accepts no more data."""
         self.queue: deque[Buffer | LazyRecords] = deque()
@@ -122,7 +130,7 @@ class Output:
                 self._transport.write(piece)
                 continue
             position = self._position
-            step = min(len(piece) - position, connection.acceptor.budget.read_step_bytes)
+            step = min(len(piece) - position, connection.acceptor.budget.read_step_bytes, self._max_step_bytes)
             try:
                 data = _checked(piece.read_now(position, step), step)
             except OSError as error:

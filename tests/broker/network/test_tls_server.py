@@ -12,10 +12,11 @@ import pytest
 
 from broker.network.connection import MIN_CAPACITY_BYTES
 from broker.network.limits import ConnectionQuota
+from broker.network.output import ENCRYPTED_STEP_BYTES
 from storage.file_system import FileSystem
 from storage.log.file_records import FileRecords
 from support.certificates import authority, client_certificate, other_authority
-from support.connections import framed
+from support.connections import Lazy, framed
 from support.listening import Client
 from support.loops import on_both_loops
 from support.polling import until
@@ -76,6 +77,15 @@ async def test_ranges_of_a_file_are_encrypted_too(tmp_path):
     head = len(data).to_bytes(4)
     async with tls_listening(tmp_path, lambda frame: [head, records]) as acceptor, TlsClient(acceptor.port) as client:
         assert await client.ask(b"x") == data
+
+
+@on_both_loops
+async def test_ranges_are_encrypted_in_small_steps(tmp_path):
+    lazy = Lazy(random.Random(3).randbytes(1_000_000))
+    head = len(lazy).to_bytes(4)
+    async with tls_listening(tmp_path, lambda frame: [head, lazy]) as acceptor, TlsClient(acceptor.port) as client:
+        assert await client.ask(b"x") == lazy.data
+    assert max(size for _, size in lazy.reads) == ENCRYPTED_STEP_BYTES
 
 
 @on_both_loops
