@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from broker.network.listener import Listener
 from broker.network.listener_tls import ListenerTls
@@ -20,6 +21,15 @@ from support.reference import REFERENCE
 
 PBES1 = "PBE-SHA1-3DES"
 TRUSTING = ["-storetype", "JKS", "-storepass", "secret", "-noprompt", "-alias", "ca"]
+PBES1_KEY = """\
+-----BEGIN ENCRYPTED PRIVATE KEY-----
+MIGxMBwGCiqGSIb3DQEMAQMwDgQIAMfskrxqo1gCAggABIGQYJXV5/nn9+dFKmnS
+4u8zm0hJGuvb0nAKpRd3SQShe8/fqF+0/nmooHUMCUmyVP+TmvBsgkGPzKvLmsuz
+Y3SojwFd7QERVwaiQIcVJV52MFSW8TTBM4DrrxC75ggEXO7HSRsHPd6k8+B6/4Aw
+UEW9oCGhk+LRtrf73jOi5tu7sbIqX561wleqTLLBZ3dQGCkX
+-----END ENCRYPTED PRIVATE KEY-----
+"""
+"""A key of this test only, encrypted with keysecret in a way that today's libraries read and do not write."""
 OURS = {
     # keys that Java cannot read, and OpenSSL can
     "PEM inline, encrypted key with ssl.key.password": "starts",
@@ -71,8 +81,6 @@ def folder(tmp_path_factory):
         "ca2": Authority("CN=second CA").issue("CN=broker"),
     }.items():
         issued.write(folder / f"{name}.p12")
-    legacy = ["openssl", "pkcs8", "-topk8", "-v1", PBES1, "-in", folder / "server.pem", "-passout", "pass:keysecret"]
-    (folder / "pbes1.pem").write_bytes(subprocess.run(legacy, check=True, capture_output=True).stdout)
     return folder
 
 
@@ -147,9 +155,13 @@ CASES = {
     "prefix in upper case: listener.name.SSL.ssl.keystore.location": {
         f"listener.name.SSL.{name}": value for name, value in GOOD.items()
     },
-    f"PEM inline, key encrypted with {PBES1}, ssl.key.password": inline("PBES1", key_password="keysecret"),
-    f"PEM inline, key encrypted with {PBES1}, wrong ssl.key.password": inline("PBES1", key_password="wrong"),
-    f"PEM inline, key encrypted with {PBES1}, no ssl.key.password": inline("PBES1"),
+    f"PEM inline, key encrypted with {PBES1}, ssl.key.password": inline(
+        "PBES1", "PBES1 CHAIN", key_password="keysecret"
+    ),
+    f"PEM inline, key encrypted with {PBES1}, wrong ssl.key.password": inline(
+        "PBES1", "PBES1 CHAIN", key_password="wrong"
+    ),
+    f"PEM inline, key encrypted with {PBES1}, no ssl.key.password": inline("PBES1", "PBES1 CHAIN"),
 }
 
 
@@ -162,12 +174,17 @@ def settings_of(configuration):
     return GOOD | {name: value.strip("'")}
 
 
+def pbes1_certificate():
+    return authority().issue("CN=broker", key=load_pem_private_key(PBES1_KEY.encode(), b"keysecret"))
+
+
 def in_folder(folder, values):
     texts = {
         "KEY": server_certificate().key_pem(),
         "ENCRYPTED": server_certificate().key_pem("keysecret"),
         "OTHER": authority().issue("CN=other").key_pem(),
-        "PBES1": (folder / "pbes1.pem").read_text(),
+        "PBES1": PBES1_KEY,
+        "PBES1 CHAIN": pbes1_certificate().chain_pem(),
         "CHAIN": server_certificate().chain_pem(),
         "CA": authority().pem(),
     }
