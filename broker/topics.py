@@ -109,8 +109,8 @@ class Topics:
             raise _exists(name) from None
         return created
 
-    async def create_default(self, name: str) -> None:
-        """Create a topic with default settings, for automatic creation. Raises RequestError."""
+    async def create_default(self, name: str, *, take: TakePartitions = take_freely) -> None:
+        """Create a topic with default settings, for automatic creation. Raises RequestError. take: see `create`."""
         config = self._config
         if name == OFFSETS_TOPIC:
             await self.create(
@@ -122,6 +122,7 @@ class Topics:
                     "compression.type": "producer",
                     "segment.bytes": str(config.offsets_topic_segment_bytes),
                 },
+                take=take,
             )
         elif name == TRANSACTIONS_TOPIC:
             await self.create(
@@ -135,9 +136,10 @@ class Topics:
                     "segment.bytes": str(config.transaction_state_log_segment_bytes),
                     "unclean.leader.election.enable": "false",
                 },
+                take=take,
             )
         else:
-            await self.create(name)
+            await self.create(name, take=take)
 
     async def add_partitions(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 
 from broker.cluster.metadata_cache import Snapshot, TopicMetadata
 from broker.errors import code_of
+from broker.quotas.mutations import NEVER_STRICT, MutationQuota
 from broker.requests.authorized_operations import NOT_ASKED, operations_on
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
@@ -83,21 +84,25 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
         self, missing: Iterable[str], request: MetadataRequest, context: RequestContext
     ) -> MetadataResponse:
         errors: dict[str, ErrorCode] = {}
+        quota = MutationQuota.of(self._services.quotas, context, strict_from=NEVER_STRICT)
         for name in dict.fromkeys(missing):
             if topic_name_problem(name) is not None:
                 errors[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
                 continue
-            errors[name] = await self._create(name)
+            errors[name] = await self._create(name, quota)
         # A new topic usually has a leader after a few milliseconds: this wait saves the client a retry.
         created = {name for name, code in errors.items() if code is ErrorCode.LEADER_NOT_AVAILABLE}
         await self._services.metadata.wait_until(lambda now: created <= now.topics.keys(), LEADER_WAIT_S)
         assert request.topics is not None
         return self._response(self._asked_topics(request.topics, request, context, errors), request, context)
 
-    async def _create(self, name: str) -> ErrorCode:
-        """Create a topic with the defaults, and return the error code for the client."""
+    async def _create(self, name: str, quota: MutationQuota) -> ErrorCode:
+        """Create a topic with the defaults, and return the error code for the client.
+
+        As in Kafka, its partitions count for the quota of the client, but the request is not throttled for them.
+        """
         try:
-            await self._services.topics.create_default(name)
+            await self._services.topics.create_default(name, take=quota.take)
         except Exception as error:
             code = code_of(error)
             if code is ErrorCode.TOPIC_ALREADY_EXISTS:

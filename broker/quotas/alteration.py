@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 
 from broker.errors import RequestError
 from broker.quotas.client_quotas import (
@@ -75,6 +74,8 @@ def java_double(value: float) -> str:
         return "Infinity"
     if value == 0 or 1e-3 <= value < 1e7:
         return repr(value)
-    number = Decimal(repr(value)).normalize()
-    first, *others = map(str, number.as_tuple().digits)
-    return f"{first}.{''.join(others) or '0'}E{number.adjusted()}"
+    text, _, exponent = repr(value).partition("e")
+    whole, _, fraction = text.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    first_place = len(whole) - 1 - (len(whole + fraction) - len(digits))
+    return f"{digits[0]}.{digits[1:].rstrip('0') or '0'}E{int(exponent or 0) + first_place}"

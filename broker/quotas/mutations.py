@@ -8,6 +8,7 @@ are throttled for longer. Only validating a change costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from broker.errors import RequestError
 from broker.quotas.client_quotas import ClientQuotas, Share
@@ -15,6 +16,8 @@ from broker.quotas.rates import TokenBucket
 from broker.requests.context import RequestContext
 from protocol.error_codes import ErrorCode
 
+NEVER_STRICT: Final = 1 << 15
+"""As the first version that knows the error: none does."""
 TakePartitions = Callable[[int], None]
 """Called with the number of partitions right before a topic is changed. May raise RequestError."""
 

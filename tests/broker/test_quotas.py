@@ -14,7 +14,7 @@ from protocol.messages.create_partitions import CreatePartitionsRequest, CreateP
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.metadata import MetadataRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.uuid import ZERO_UUID
 from support.broker import running_broker
 from support.polling import until
@@ -206,6 +206,20 @@ async def test_controller_mutations_are_refused_or_only_throttled(broker, quota,
     assert deleted.throttle_time_ms > refused.throttle_time_ms
     [share] = broker.services.quotas.shares(10)
     assert share.measure._tokens == 11 - 6 - 6 - 3 - 6
+
+
+async def test_topics_that_are_created_automatically_count_too(broker, quota):
+    await quota(controller_mutation_rate="1")
+    async with wire_client(broker.bootstrap_servers) as client:
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=f"automatic-{number}") for number in range(20)],
+            allow_auto_topic_creation=True,
+        )
+        answer = await client.call(request, 9)
+        assert answer.throttle_time_ms == 0
+        assert len(answer.topics) == 20
+        refused = await client.call(topics_request(["refused"], 1), 7)
+        assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 async def test_large_requests_above_the_quota_make_progress(broker, quota):
