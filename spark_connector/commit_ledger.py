@@ -24,11 +24,19 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from spark_connector.errors import BatchError
+from spark_connector.kafka_options import SECURITY_OPTIONS
 
 KEY: Final = b"last-commit"
 _CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 _BROKERS_DEFAULT: Final = -1
-_SHARED: Final = ("bootstrap_servers", "client_id", "request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms")
+_SHARED: Final = (
+    "bootstrap_servers",
+    "client_id",
+    "request_timeout_ms",
+    "retry_backoff_ms",
+    "retry_backoff_max_ms",
+    *SECURITY_OPTIONS,
+)
 """Options of producers, readers and admins alike."""
 _FIRST_LOOK: Final = 16
 _TIMEOUT_MS: Final = 60_000

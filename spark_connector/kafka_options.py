@@ -10,7 +10,10 @@ from typing import Any, Final, NamedTuple
 
 from client.errors import InvalidOptionError
 from client.options import refuse
+from client.wire.java_security import SECURITY, changes_nothing
+from client.wire.security_options import NAMES, SECRETS, SecurityOptions
 from protocol.classic_names import Reader, classic_name, elsewhere
+from security.secret import Secret
 
 PREFIX: Final = "kafka."
 
@@ -49,7 +52,6 @@ def _named(parse: Callable[[str], Any], *names: str) -> dict[str, Setting]:
     return {name: Setting(name.replace(".", "_"), parse) for name in names}
 
 
-_NO_SECURITY: Final = "TLS and SASL are not supported yet"
 _COMMON: Final = {
     **_named(str, "bootstrap.servers", "client.id"),
     **_named(
@@ -78,6 +80,14 @@ _COMMON_IGNORED: Final = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
+# Those of TLS and SASL that are texts; a query cannot carry an ssl.SSLContext or a function.
+_SECURITY: Final = {
+    name.replace("_", "."): Setting(name, Secret if name in SECRETS else str)
+    for name in NAMES
+    if name not in ("ssl_context", "sasl_oauth_token_provider")
+}
+SECURITY_OPTIONS: Final = tuple(setting.option for setting in _SECURITY.values())
+"""The options of Ottla's client for them."""
 CONSUMER: Final = Settings(
     translated=_COMMON
     | {
@@ -153,11 +163,12 @@ def client_options(options: Mapping[str, str], settings: Settings) -> dict[str, 
     """
     found: dict[str, Any] = {}
     for name, text in kafka_settings(options).items():
-        if name in settings.ignored:
+        if name in settings.ignored or changes_nothing(name, text):
             continue
-        setting = settings.translated.get(name)
+        setting = settings.translated.get(name) or _SECURITY.get(name)
         if setting is None:
-            raise refuse(PREFIX + name, text, _reason(name, settings))
+            shown = Secret(text) if name.startswith(SECURITY) else text
+            raise refuse(PREFIX + name, shown, _reason(name, settings))
         try:
             found[setting.option] = setting.parse(text)
         except ValueError as error:
@@ -166,17 +177,25 @@ def client_options(options: Mapping[str, str], settings: Settings) -> dict[str, 
     if "bootstrap_servers" not in found:
         option = "kafka.bootstrap.servers"
         raise InvalidOptionError(option, f"option {option} must be set: host:port of one or more brokers")
+    _check_security(found)
     return found
+
+
+def _check_security(client: Mapping[str, Any]) -> None:
+    """Raise InvalidOptionError, with the name of the setting, if those of TLS and SASL do not go together."""
+    try:
+        SecurityOptions(**{name: client[name] for name in SECURITY_OPTIONS if name in client})
+    except InvalidOptionError as error:
+        name = PREFIX + error.option.replace("_", ".")
+        raise InvalidOptionError(name, str(error).replace(error.option, name, 1)) from None
 
 
 def _reason(name: str, settings: Settings) -> str:
     if name in settings.refused:
         return settings.refused[name]
-    if name.startswith(("sasl.", "security.", "ssl.")):
-        return _NO_SECURITY
     if (instead := _instead(name, settings)) is not None:
         return instead
-    near = difflib.get_close_matches(name, [*settings.translated, *settings.ignored], 1, 0.7)
+    near = difflib.get_close_matches(name, [*settings.translated, *settings.ignored, *_SECURITY], 1, 0.7)
     return f"unknown; did you mean {PREFIX}{near[0]}?" if near else "no client setting has this name"
 
 

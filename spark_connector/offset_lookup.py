@@ -12,6 +12,7 @@ from client.options import refuse
 from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
 from protocol.error_codes import ErrorCode
+from spark_connector.kafka_options import SECURITY_OPTIONS
 from spark_connector.source_options import Bound, SourceOptions
 from spark_connector.topic_offsets import EARLIEST, LATEST, Offsets, describe
 
@@ -22,6 +23,7 @@ _ADMIN_OPTIONS: Final = (
     "request_timeout_ms",
     "retry_backoff_max_ms",
     "retry_backoff_ms",
+    *SECURITY_OPTIONS,
 )
 
 

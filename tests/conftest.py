@@ -36,6 +36,7 @@ USE_SPARK = {
     "test_exactly_once.py",
     "test_lag_listener.py",
     "test_registration.py",
+    "test_secured_clusters.py",
     "test_sink.py",
     "test_stream_source.py",
 }

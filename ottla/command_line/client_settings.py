@@ -38,8 +38,6 @@ _DECIDED_BY_COMMANDS: Final = {
     "group.instance.id": "two commands at the same time must not have the same one",
     "transactional.id": "two commands at the same time must not have the same one",
 }
-SECURITY: Final = ("sasl.", "security.", "ssl.")
-"""How the names of settings of TLS and SASL begin."""
 
 
 def keywords(settings: Mapping[str, Value], options: type[ClusterOptions]) -> dict[str, Any]:

@@ -11,24 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from client.wire.java_security import SECURITY, changes_nothing
 from ottla.command_line import client_settings
-from ottla.command_line.client_settings import SECURITY, Value
+from ottla.command_line.client_settings import Value
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.output import discard
 
-_HANDLERS: Final = "org.apache.kafka.common.security.oauthbearer."
-# Settings of Java's clients that change nothing for the better or worse here; Kafka's own classes do what Ottla does.
-_HARMLESS: Final = (
-    "sasl.kerberos.",
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.refresh.",
-    "sasl.login.retry.",
-    "ssl.keymanager.algorithm",
-    "ssl.secure.random.implementation",
-    "ssl.trustmanager.algorithm",
-)
-_HANDLER_SETTINGS: Final = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class")
 _VARIABLES: Final = ("OTTLA_SECURITY_", "OTTLA_SSL_", "OTTLA_SASL_")
 
 
@@ -45,7 +33,7 @@ def read_file(file: Path) -> tuple[dict[str, Value], list[str]]:
     used: dict[str, object] = {}
     ignored: list[str] = []
     for name, text in texts.items():
-        if name in known or (name.startswith(SECURITY) and not _is_harmless(name, text)):
+        if name in known or (name.startswith(SECURITY) and not changes_nothing(name, text)):
             used[name] = text
         else:
             ignored.append(name)
@@ -76,9 +64,3 @@ def report(file: Path, ignored: list[str]) -> None:
 
 def _security_names() -> list[str]:
     return [name for name in client_settings.names() if name.startswith(SECURITY)]
-
-
-def _is_harmless(name: str, text: str) -> bool:
-    if name in _HANDLER_SETTINGS:
-        return text.startswith(_HANDLERS)
-    return name.startswith(_HARMLESS)
