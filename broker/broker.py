@@ -128,7 +128,7 @@ class Broker:
         self._access: Access | None = None
         self._ready = asyncio.Event()
         self._authentication: Authentication | None = None
-        self._between_brokers = UNSECURED
+        self._between_brokers = self._from_controller = UNSECURED
 
     # -- for programs that embed a broker ----------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class Broker:
         The inter-broker listener is used only if there is no other listener.
         """
         listeners = self.config.advertised_listeners
-        for_clients = [one for one in listeners if one.name != self.config.inter_broker_listener_name]
+        for_clients = [one for one in listeners if one.name not in self.config.broker_listener_names]
         return self._address((for_clients or listeners)[0])
 
     @property
@@ -201,7 +201,8 @@ class Broker:
     async def run(self, on_ready: Callable[[Broker], None] = lambda broker: None) -> None:
         """Start, serve until `stop`, and stop cleanly. Raises the error that prevented the start or ended a service."""
         self._listeners.prepare()
-        self._between_brokers = self._inter_broker_security()
+        self._between_brokers = self._security_of(self.config.inter_broker_listener_name)
+        self._from_controller = self._security_of(self.config.controller_listener_name)
         logs = LogManager(
             self.config.log_dirs,
             self._topic_config,
@@ -378,7 +379,7 @@ class Broker:
             registry=registry,
             new_channel=partial(
                 ControllerChannel,
-                options=self._controller_connection(f"controller-{broker_id}"),
+                options=self._controller_connection(f"controller-{broker_id}")._replace(security=self._from_controller),
                 backoff=self._backoff,
             ),
             config=self.config,
@@ -486,14 +487,14 @@ class Broker:
                 task.cancel()
             self._request_tasks.cancel()
 
-    def _inter_broker_security(self) -> ConnectionSecurity:
-        """Return TLS and the login of connections to other brokers. Raises ConfigError."""
+    def _security_of(self, listener: str) -> ConnectionSecurity:
+        """Return TLS and the login of connections to other brokers, on this listener. Raises ConfigError."""
         config = self.config
-        if config.listener_security_protocol_map[config.inter_broker_listener_name] == PLAINTEXT:
+        if config.listener_security_protocol_map[listener] == PLAINTEXT:
             return UNSECURED
         from broker.cluster.inter_broker import inter_broker_security  # only brokers with TLS or SASL need it
 
-        return inter_broker_security(config, self._random)
+        return inter_broker_security(config, listener, self._random)
 
     def _controller_connection(self, client_id: str) -> ConnectionOptions:
         """For connections from and to the controller."""

@@ -70,5 +70,5 @@ def guarded(api: Api, services: Services) -> Handler[Any, Any]:
     if services.access is not None:
         return Guarded(rule, handler, Gate(services.access, services, api.name))
     if api.key in SENT_BY_BROKERS:
-        return BetweenBrokers(handler, services.config.inter_broker_listener_name)
+        return BetweenBrokers(handler, services.config.broker_listener_names)
     return handler

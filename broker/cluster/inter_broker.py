@@ -1,4 +1,4 @@
-"""TLS and the login of the connections between brokers: those of the inter-broker listener, as its client.
+"""TLS and the login of the connections between brokers: those of the listener, as its client.
 
 The key store of the listener is also the certificate that this broker shows to others. The JAAS line of
 `sasl.mechanism.inter.broker.protocol` names the user that this broker logs in as, beside the users of the listener.
@@ -29,9 +29,11 @@ _JAAS: Final = "sasl.jaas.config"
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 
 
-def inter_broker_security(config: BrokerConfig, random: random_module.Random) -> ConnectionSecurity:
-    """Return how this broker connects to others. It reads the stores. Raises ConfigError."""
-    name = config.inter_broker_listener_name
+def inter_broker_security(config: BrokerConfig, name: str, random: random_module.Random) -> ConnectionSecurity:
+    """Return how this broker connects to others, on the listener of this name. It reads the stores.
+
+    Raises ConfigError.
+    """
     protocol = config.listener_security_protocol_map[name]
     if protocol == "PLAINTEXT":
         return UNSECURED

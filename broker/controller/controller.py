@@ -100,7 +100,7 @@ class Controller:
             broker_id,
             context,
             versions,
-            listener_name=config.inter_broker_listener_name,
+            listener_name=config.controller_listener_name,
             new_channel=new_channel,
             on_leader_and_isr=self._log_dirs.answered,
         )

@@ -1,4 +1,4 @@
-"""Requests that only brokers send are answered only on the inter-broker listener."""
+"""Requests that only brokers send are answered only on the listeners between brokers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from protocol.message import Message
 class BetweenBrokers(Handler[Message, Message]):
     """Refuses requests from another listener with CLUSTER_AUTHORIZATION_FAILED."""
 
-    __slots__ = ("_handler", "_listener_name", "needs")
+    __slots__ = ("_handler", "_listener_names", "needs")
 
-    def __init__(self, handler: Handler[Any, Any], listener_name: str) -> None:
+    def __init__(self, handler: Handler[Any, Any], listener_names: frozenset[str]) -> None:
         self._handler = handler
-        self._listener_name = listener_name
+        self._listener_names = listener_names
         self.needs = handler.needs
 
     def handle(self, request: Message, context: RequestContext) -> Message | Later[Message | None] | None:
         """Return the handler's answer, or a refusal."""
-        if context.listener_name != self._listener_name:
+        if context.listener_name not in self._listener_names:
             return self.failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         answer: Message | Later[Message | None] | None = self._handler.handle(request, context)
         return answer

@@ -151,6 +151,14 @@ def _check_listeners(config: BrokerConfig) -> None:
         raise ConfigError(
             "security.inter.broker.protocol" if by_protocol else "inter.broker.listener.name", inter_broker, rule
         )
+    control_plane = config.control_plane_listener_name
+    if control_plane is not None and (control_plane not in advertised or control_plane == inter_broker):
+        rule = "must be an advertised listener, and another one than the inter-broker listener"
+        raise ConfigError("control.plane.listener.name", control_plane, rule)
+    early = str(config.values["early.start.listeners"] or "")
+    unknown = [one.strip() for one in early.split(",") if one.strip() and one.strip().upper() not in names]
+    if unknown:
+        raise ConfigError("early.start.listeners", early, f"{', '.join(unknown)} must be among the names in listeners")
 
 
 def _check_sasl(config: BrokerConfig) -> None:

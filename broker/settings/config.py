@@ -96,6 +96,7 @@ class BrokerConfig:
     # listeners, connections, requests
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
+    control_plane_listener_name: str | None  # upper case
     inter_broker_listener_name: str
     security_inter_broker_protocol: str
     listener_security_protocol_map: dict[str, str]
@@ -484,6 +485,18 @@ class BrokerConfig:
         name = self.values["inter.broker.listener.name"]
         protocol = str(self.values["security.inter.broker.protocol"])
         self.inter_broker_listener_name = protocol if name is None else str(name).upper()
+        control_plane = self.values["control.plane.listener.name"]
+        self.control_plane_listener_name = None if not control_plane else str(control_plane).upper()
+
+    @property
+    def broker_listener_names(self) -> frozenset[str]:
+        """The listeners that brokers connect to: the inter-broker listener, and that of the controller's requests."""
+        return frozenset({self.inter_broker_listener_name, self.controller_listener_name})
+
+    @property
+    def controller_listener_name(self) -> str:
+        """The listener that the controller sends its requests to."""
+        return self.control_plane_listener_name or self.inter_broker_listener_name
 
     def _resolve_log_dirs(self) -> None:
         text = self.values["log.dirs"]

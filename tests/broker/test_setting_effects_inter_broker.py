@@ -4,11 +4,13 @@ import base64
 import json
 import time
 
+import pytest
 from aiohttp import web
 
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
 from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from storage.setting import ConfigError
 from support.broker import settings
 from support.effects import shows
 from support.polling import until
@@ -68,3 +70,39 @@ async def test_brokers_fetch_their_tokens(tmp_path):
         sent = "Basic " + base64.b64encode(b"me:s").decode()
         await until(lambda: users(broker) == {sent}, "the broker is logged in")
     await runner.cleanup()
+
+
+@shows("control.plane.listener.name")
+async def test_the_controller_has_a_listener_of_its_own(tmp_path):
+    both = {
+        "listeners": "INTERNAL://127.0.0.1:0,CONTROL://127.0.0.1:0",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CONTROL:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        "control.plane.listener.name": "CONTROL",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.control.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.control.plain.sasl.jaas.config": f"{PLAIN_MODULE} required username=one password=p user_one=p;",
+    }
+    async with Broker(BrokerConfig.load(None, settings(tmp_path / "data") | both)) as broker:
+        (connection,) = broker.acceptors["CONTROL"].connections
+        assert connection.principal.name == "one"
+        await until(lambda: broker.metadata.snapshot.controller_id >= 0, "the controller's metadata")
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule"),
+    [
+        ({"control.plane.listener.name": "INTERNAL"}, "another one than the inter-broker listener"),
+        ({"control.plane.listener.name": "OTHER"}, "must be an advertised listener"),
+        ({"early.start.listeners": "OTHER"}, "OTHER must be among the names in listeners"),
+    ],
+)
+def test_listeners_that_are_not_there(changed, rule):
+    plain = {"listeners": "INTERNAL://127.0.0.1:0", "listener.security.protocol.map": "INTERNAL:PLAINTEXT"}
+    with pytest.raises(ConfigError, match=rule):
+        BrokerConfig.load(None, plain | {"inter.broker.listener.name": "INTERNAL"} | changed)
+
+
+def test_early_start_listeners_may_name_a_listener():
+    plain = {"listeners": "INTERNAL://127.0.0.1:0", "listener.security.protocol.map": "INTERNAL:PLAINTEXT"}
+    BrokerConfig.load(None, plain | {"inter.broker.listener.name": "INTERNAL", "early.start.listeners": "internal"})

@@ -134,7 +134,8 @@ async def test_a_client_with_a_wrong_password(tmp_path, stores):
 
 
 def security(values):
-    return inter_broker_security(BrokerConfig.load(None, values), random.Random(1))
+    config = BrokerConfig.load(None, values)
+    return inter_broker_security(config, config.inter_broker_listener_name, random.Random(1))
 
 
 @pytest.mark.parametrize(
