@@ -34,6 +34,7 @@ class Reader:
 
     Options (names as in aiokafka and kafka-python; times in ms, sizes in bytes):
 
+    - `security_protocol`, `ssl_…`, `sasl_…`: TLS and the login; `client.wire.security_options` describes them.
     - `auto_offset_reset`: where to continue if an offset is out of range: "latest", "earliest" or "none" (raise).
     - `isolation_level`: "read_uncommitted" or "read_committed" (only committed transactions).
     - `fetch_min_bytes`, `fetch_max_wait_ms`: a broker responds when it has this many bytes or this time has passed.

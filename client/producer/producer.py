@@ -48,6 +48,7 @@ class Producer(TransactionalProducer):
 
     Options (names as in aiokafka and kafka-python; times in ms, sizes in bytes):
 
+    - `security_protocol`, `ssl_…`, `sasl_…`: TLS and the login; `client.wire.security_options` describes them.
     - `acks`: "all", 1 or 0. `enable_idempotence`: on by default with acks="all", which it requires.
     - `compression_type`: gzip, snappy, lz4, zstd or None; `compression_level` as the codec takes it.
     - `batch_size`: a batch is sent when it holds this many bytes, or `linger_ms` after its first record.

@@ -38,6 +38,7 @@ _GIVEN_SERVER: Final = "ottla bootstrap server"
 _GIVEN_PROFILE: Final = "ottla profile"
 _GIVEN_COMMAND_CONFIG: Final = "ottla command config"
 _COMMAND_CONFIG_WAS_TYPED: Final = "ottla command config was typed"
+_CONFIG_IS_KNOWN: Final = "ottla command config is known"
 _CHOSEN: Final = "ottla chosen profile"
 _PROFILE_WAS_TYPED: Final = "ottla profile was typed"
 
@@ -160,13 +161,18 @@ def _use_profile(context: typer.Context, _: object, value: str | None) -> None:
     """Choose the profile, and use the settings of this command line."""
     context.meta[_PROFILE_WAS_TYPED] = value is not None or context.meta.get(_PROFILE_WAS_TYPED, False)
     context.meta[_CHOSEN] = context.meta.get(_GIVEN_PROFILE) if value is None else value
-    _use_settings(context)
+    if _CONFIG_IS_KNOWN in context.meta:
+        _use_settings(context)
 
 
 def _use_command_config(context: typer.Context, _: object, value: Path | None) -> None:
-    """Use the file, too, if the profile was chosen before: options are processed in the order of the command line."""
+    """Remember the file, and use the settings if the profile is known: the one that was typed first is processed first.
+
+    One without the other may be incomplete.
+    """
     _remember_command_config(context, value)
-    if value is not None and _CHOSEN in context.meta:
+    context.meta[_CONFIG_IS_KNOWN] = True
+    if _CHOSEN in context.meta:
         _use_settings(context)
 
 

@@ -91,6 +91,8 @@ def test_a_password_in_the_environment_completes_a_profile(ottla, secured, monke
 @pytest.mark.parametrize("words", [("--command-config", "--profile"), ("--profile", "--command-config")])
 def test_the_file_replaces_settings_of_the_profile(ottla, secured, file, words):
     ottla("profile", "create", "one", "-b", secured[0], "--set", "security.protocol=PLAINTEXT")
+    path = profiles.path()  # a profile that is complete only with the file
+    path.write_text(path.read_text().replace('"PLAINTEXT"', '"SASL_SSL"'))
     values = {"--command-config": file, "--profile": "one"}
     ottla("topics", "list", *(part for word in words for part in (word, values[word])))
 
