@@ -1,5 +1,7 @@
 """Two brokers that have only a secured listener: every connection between them, and that of a client, is over it."""
 
+import asyncio
+import base64
 import contextlib
 import random
 
@@ -12,6 +14,11 @@ from client.admin.admin import Admin
 from client.consumer.consumer import Consumer
 from client.errors import AuthenticationError
 from client.producer.producer import Producer
+from client.wire.client_security import connection_security
+from client.wire.connection import Connection
+from client.wire.security_options import SecurityOptions
+from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from storage.setting import ConfigError
 from support.broker import settings
@@ -190,3 +197,48 @@ def test_a_login_that_cannot_work_is_refused(stores, changed, named):
 
 def test_plaintext_needs_nothing(stores):
     assert security({"listeners": "PLAINTEXT://127.0.0.1:0"}) == (None, None)
+
+
+async def test_a_client_logs_in_with_a_delegation_token(tmp_path, stores):
+    kind = "SASL_SSL SCRAM-SHA-512"
+    store = await store_with_users({"admin": credentials("admin-secret")})
+    own = {"delegation.token.secret.key": "token-secret"}
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | secured(kind, stores) | own)
+    options = for_clients(kind, stores)
+    async with Broker(config, store=store) as broker:
+        security = connection_security(SecurityOptions(**options), random.Random(1))
+        host, port = broker.bootstrap_servers.rsplit(":", 1)
+        async with await Connection.open(host, int(port), security=security) as connection:
+            request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+            token = await connection.call(request, CreateDelegationTokenResponse)
+        hmac = base64.b64encode(bytes(token.hmac)).decode()
+        user = f'username="{token.token_id}" password="{hmac}" tokenauth="true"'
+        options |= {"bootstrap_servers": broker.bootstrap_servers}
+        async with Admin(**options | {"sasl_jaas_config": f"{SCRAM_MODULE} required {user};"}) as admin:
+            await admin.list_topics()
+        other = user.replace(hmac, base64.b64encode(b"another").decode())
+        wrong = Admin(**options | {"sasl_jaas_config": f"{SCRAM_MODULE} required {other};"})
+        with pytest.raises(AuthenticationError):
+            await wrong.start()
+        await wrong.close()
+    await store.close()
+
+
+async def test_sessions_between_brokers_and_of_clients_are_renewed(tmp_path, stores):
+    kind = "SASL_PLAINTEXT PLAIN"
+    short = {f"{PREFIX}plain.connections.max.reauth.ms": "400"}
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | secured(kind, stores) | short)
+    async with Broker(config) as broker:
+        security = connection_security(SecurityOptions(**for_clients(kind, stores)), random.Random(1))
+        host, port = broker.bootstrap_servers.rsplit(":", 1)
+        async with await Connection.open(host, int(port), security=security) as connection:
+            controller = set(broker.acceptors[NAME].connections)
+            first = asyncio.get_running_loop().time()
+
+            async def is_over():
+                await connection.call(MetadataRequest(topics=[]), MetadataResponse)
+                return asyncio.get_running_loop().time() > first + 1
+
+            await until(is_over, "the first session is over")
+            assert not connection.is_closed
+            assert controller <= set(broker.acceptors[NAME].connections)
