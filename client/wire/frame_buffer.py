@@ -16,6 +16,8 @@ GROWTH = 4
 SIZE_PREFIX = 4
 # The start of an HTTP answer, read as a size: 1.2 GB.
 HTTP_SIZE = int.from_bytes(b"HTTP", "big")
+# The start of a TLS alert, which a TLS server sends to a client that speaks plain text.
+TLS_ALERT = 0x1503
 
 
 class FrameError(ValueError):
@@ -52,7 +54,8 @@ class FrameBuffer:
     def received(self, count: int) -> list[bytes | memoryview]:
         """Account for `count` bytes written into `writable()`; return the completed frames, without size prefix.
 
-        Raises FrameError for a size that is negative or over the limit; the message says if an HTTP server answers.
+        Raises FrameError for a size that is negative or over the limit; the message says if an HTTP or a TLS server
+        answers.
         """
         if self._frame is not None:
             self._frame_filled += count
@@ -97,6 +100,8 @@ class FrameBuffer:
 def _refusal(size: int, max_frame_size: int) -> str:
     if size == HTTP_SIZE:
         return "an HTTP server answers there, perhaps a console; the broker listens on another port, by default 9092"
+    if size >> 16 == TLS_ALERT:
+        return "the listener expects TLS: set security_protocol to SSL or SASL_SSL"
     return f"frame size {size} is not between 0 and {max_frame_size}"
 
 

@@ -12,7 +12,7 @@ from broker.cluster.inter_broker import inter_broker_security
 from broker.settings.config import BrokerConfig
 from client.admin.admin import Admin
 from client.consumer.consumer import Consumer
-from client.errors import AuthenticationError
+from client.errors import AuthenticationError, NoBrokersAvailableError
 from client.producer.producer import Producer
 from client.wire.client_security import connection_security
 from client.wire.connection import Connection
@@ -124,6 +124,15 @@ async def test_two_brokers_and_a_client(tmp_path, stores, kind):
                     break
             await consumer.commit()
         assert sorted(found) == [b"0", b"1"]
+
+
+async def test_a_client_without_tls(tmp_path, stores):
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | secured("SSL", stores))
+    async with Broker(config) as broker:
+        plain = Admin(bootstrap_servers=broker.bootstrap_servers)
+        with pytest.raises(NoBrokersAvailableError, match="the listener expects TLS: set security_protocol"):
+            await plain.start()
+        await plain.close()
 
 
 async def test_a_client_with_a_wrong_password(tmp_path, stores):

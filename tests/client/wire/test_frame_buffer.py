@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from client.wire.buffer_pool import MOST
+from client.wire.connection import DEFAULT_MAX_RESPONSE_SIZE
 from client.wire.frame_buffer import FIRST_GROWTH, SCRATCH_SIZE, FrameBuffer, FrameError
 
 
@@ -60,6 +61,14 @@ def test_an_http_server_is_recognised(answer):
     buffer.writable()[: len(answer)] = answer
     with pytest.raises(FrameError, match="an HTTP server answers there"):
         buffer.received(len(answer))
+
+
+def test_a_tls_server_is_recognised():
+    alert = bytes.fromhex("15030300020250")
+    buffer = FrameBuffer(DEFAULT_MAX_RESPONSE_SIZE)
+    buffer.writable()[: len(alert)] = alert
+    with pytest.raises(FrameError, match="the listener expects TLS"):
+        buffer.received(len(alert))
 
 
 def test_an_announced_size_allocates_nothing():
