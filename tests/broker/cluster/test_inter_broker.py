@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import csv
 import random
 
 import pytest
@@ -24,6 +25,7 @@ from storage.setting import ConfigError
 from support.broker import settings
 from support.certificates import LOCAL, authority, other_authority, server_certificate
 from support.polling import until
+from support.reference import REFERENCE
 from support.sasl import HANDLER, UNSECURED_HANDLER, credentials, store_with_users
 
 NAME = "INTERNAL"
@@ -251,3 +253,52 @@ async def test_sessions_between_brokers_and_of_clients_are_renewed(tmp_path, sto
             await until(is_over, "the first session is over")
             assert not connection.is_closed
             assert controller <= set(broker.acceptors[NAME].connections)
+
+
+# ---- the rows of start-up.tsv, recorded from Kafka
+
+
+OURS = {"inter-broker PLAIN, JAAS without username and password": "refuses"}  # Kafka starts, and cannot log in
+
+
+def recorded_rows():
+    with (REFERENCE / "security" / "start-up.tsv").open(newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if row["configuration"].startswith("inter-broker"):
+                yield row["configuration"], OURS.get(row["configuration"], row["result"])
+
+
+def recorded_settings(row, stores):
+    """The settings of a row."""
+    ssl = secured("SSL", stores) | {f"{PREFIX}ssl.client.auth": "none"}
+    plain, jaas = secured("SASL_PLAINTEXT PLAIN", stores), f"{PREFIX}plain.sasl.jaas.config"
+    elsewhere = tls(stores, key="elsewhere.pem")
+    without_trust = {name: value for name, value in ssl.items() if "truststore" not in name}
+    return {
+        "SSL, keystore only": without_trust,
+        "SSL, keystore and truststore": ssl,
+        "SSL, truststore does not trust the own certificate": ssl | tls(stores, trust="other-ca.pem"),
+        "SSL, expired certificate": ssl | tls(stores, key="expired.pem"),
+        "SSL, SAN does not match the host": ssl | elsewhere,
+        "SSL, SAN does not match, ssl.endpoint.identification.algorithm empty": ssl
+        | elsewhere
+        | {f"{PREFIX}ssl.endpoint.identification.algorithm": ""},
+        "SSL, ssl.client.auth=required": ssl | {f"{PREFIX}ssl.client.auth": "required"},
+        "SASL, sasl.mechanism.inter.broker.protocol not set (GSSAPI), only PLAIN enabled": {
+            name: value for name, value in plain.items() if name != "sasl.mechanism.inter.broker.protocol"
+        },
+        "PLAIN, complete": plain,
+        "PLAIN, JAAS without username and password": plain | {jaas: f"{PLAIN_MODULE} required user_admin=x;"},
+        "PLAIN, wrong own password": plain | {jaas: JAAS["PLAIN"].replace('password="admin-secret"', "password=x")},
+        "mechanism SCRAM-SHA-256 enabled, no such user yet": secured("SASL_PLAINTEXT SCRAM-SHA-256", stores),
+    }[row.removeprefix("inter-broker ")]
+
+
+@pytest.mark.parametrize(("row", "result"), list(recorded_rows()))
+def test_what_starts_as_in_kafka(stores, row, result):
+    values = recorded_settings(row, stores)
+    if result == "starts":
+        assert security(values) != (None, None)
+    else:
+        with pytest.raises(ConfigError):
+            security(values)
