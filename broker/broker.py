@@ -35,6 +35,7 @@ from broker.controller.channel import ControllerChannel
 from broker.controller.controller import Controller
 from broker.coordination import Coordination
 from broker.fetch_sessions import FetchSessions
+from broker.first_commands import first_commands
 from broker.log_dir_failures import LogDirFailures
 from broker.metrics import BrokerMetrics
 from broker.network.acceptor import Acceptor
@@ -175,11 +176,13 @@ class Broker:
         return self._address((for_clients or listeners)[0])
 
     @property
-    def plaintext_servers(self) -> str:
-        """The address of the first listener without TLS and SASL; `bootstrap_servers` if there is none."""
+    def first_commands(self) -> list[str]:
+        """Shell commands to begin with. They use a listener without TLS and SASL if there is one."""
         open_to_all = (one for one in self.config.advertised_listeners if one.security_protocol == PLAINTEXT)
         listener = next(open_to_all, None)
-        return self.bootstrap_servers if listener is None else self._address(listener)
+        if listener is None:
+            return first_commands(self.bootstrap_servers, has_security=True)
+        return first_commands(self._address(listener))
 
     def _address(self, listener: Listener) -> str:
         at = self.advertised(listener)

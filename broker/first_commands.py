@@ -27,10 +27,15 @@ def command_name() -> str:
     return str(beside)
 
 
-def first_commands(bootstrap_servers: str) -> list[str]:
-    """Return shell commands that create a topic, write to it and read it."""
+def first_commands(bootstrap_servers: str, *, has_security: bool = False) -> list[str]:
+    """Return shell commands that create a topic, write to it and read it.
+
+    has_security: the listener has TLS or SASL, so the commands name a file with the settings of a client.
+    """
     ottla = command_name()
     option = "" if bootstrap_servers == DEFAULT_SERVERS else f" --bootstrap-server {bootstrap_servers}"
+    if has_security:
+        option += " --command-config client.properties"
     return [
         f"{ottla} topics create hello --partitions 3{option}",
         f"echo 'k1:first message' | {ottla} produce hello --key-separator :{option}",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from broker.broker import Broker
 from broker.errors import BrokerStartError
-from broker.first_commands import READY, TRY, first_commands
+from broker.first_commands import READY, TRY
 from broker.log_dir_failures import RegistryDirectoryFailedError
 from broker.log_lines import JSON, TEXT, json_line, set_up_log
 from broker.service_manager import ServiceManager
@@ -130,7 +130,7 @@ def _say_ready(broker: Broker) -> None:
     if broker.console is not None:
         lines.append(f"  console     {broker.console.url}")
     lines += ["", TRY]
-    lines += [f"  {command}" for command in first_commands(broker.plaintext_servers)]
+    lines += [f"  {command}" for command in broker.first_commands]
     lines.append("")
     print("\n".join(lines), flush=True)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from broker.cluster.metadata_cache import Snapshot, TopicMetadata
 from broker.console.groups import describe_groups
 from broker.console.readiness import reason_not_ready
-from broker.first_commands import first_commands
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.messages.update_metadata import UpdateMetadataPartitionState
@@ -32,7 +31,7 @@ def describe_cluster(services: Services, broker: Broker, *, version: str, uptime
         "uptime_s": round(uptime_s, 3),
         "not_ready": reason_not_ready(services, broker),
         "bootstrap_servers": broker.bootstrap_servers,
-        "commands": first_commands(broker.plaintext_servers),
+        "commands": broker.first_commands,
         "controller": {
             "id": snapshot.controller_id,
             "epoch": services.replicas.controller_requests.controller_epoch,

@@ -159,4 +159,8 @@ async def test_records_go_through_a_tls_listener_and_back(tmp_path):
 async def test_the_commands_to_try_use_the_listener_without_tls(tmp_path):
     for listeners in ("SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0", LISTENERS["listeners"]):
         async with tls_broker(tmp_path, tls_settings(tmp_path) | {"listeners": listeners}) as broker:
-            assert broker.plaintext_servers == f"127.0.0.1:{broker.acceptors['PLAINTEXT'].port}"
+            plain = f"--bootstrap-server 127.0.0.1:{broker.acceptors['PLAINTEXT'].port}"
+            assert all(command.endswith(plain) for command in broker.first_commands)
+    values = tls_settings(tmp_path) | {"listeners": "SSL://127.0.0.1:0", "security.inter.broker.protocol": "SSL"}
+    async with tls_broker(tmp_path, values) as broker:
+        assert all(command.endswith(" --command-config client.properties") for command in broker.first_commands)
