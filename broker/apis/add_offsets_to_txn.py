@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.coordinator.transactions.transaction import code_for
 from broker.errors import RequestError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topics import OFFSETS_TOPIC
 from protocol.error_codes import ErrorCode
@@ -21,7 +21,6 @@ class AddOffsetsToTxnHandler(Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResp
     """Asks the transaction coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.WRITE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from broker.coordinator.transactions.transaction import TopicPartition, code_for
 from broker.errors import RequestError, unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
@@ -35,7 +35,6 @@ class AddPartitionsToTxnHandler(Handler[AddPartitionsToTxnRequest, AddPartitions
     """Asks the transaction coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.WRITE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

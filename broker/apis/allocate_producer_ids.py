@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.producer_ids import BLOCK_SIZE
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -18,7 +18,6 @@ class AllocateProducerIdsHandler(Handler[AllocateProducerIdsRequest, AllocatePro
     """Takes blocks for other brokers while this broker is the controller."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -9,7 +9,7 @@ from broker.errors import RequestError, unexpected_code
 from broker.quotas.alteration import altered
 from broker.quotas.entities import IP, element, path_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_client_quotas import (
@@ -25,7 +25,6 @@ class AlterClientQuotasHandler(Handler[AlterClientQuotasRequest, AlterClientQuot
     """Changes the configs of entities."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.ALTER_CONFIGS)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.settings.changes import Change, ConfigChanges
 from broker.settings.dynamic import replace
@@ -20,7 +20,6 @@ class AlterConfigsHandler(Handler[AlterConfigsRequest, AlterConfigsResponse]):
     """Changes through `ConfigChanges`."""
 
     __slots__ = ("_changes",)
-    needs = Needs(Resource.TOPIC, Operation.ALTER_CONFIGS)
 
     def __init__(self, services: Services) -> None:
         self._changes = ConfigChanges(services)

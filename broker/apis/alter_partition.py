@@ -9,7 +9,7 @@ from __future__ import annotations
 from broker.controller.alter_partition import Outcome, Proposal
 from broker.controller.context import TopicPartition
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition import (
@@ -30,7 +30,6 @@ class AlterPartitionHandler(Handler[AlterPartitionRequest, AlterPartitionRespons
     """Passes the proposals to the controller, which decides."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
 
     def __init__(self, services: Services) -> None:
         self._services = services

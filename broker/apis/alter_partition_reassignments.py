@@ -9,7 +9,7 @@ from functools import partial
 
 from broker.errors import RequestError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
@@ -27,7 +27,6 @@ class AlterPartitionReassignmentsHandler(
     """Makes the controller start the moves, one partition at a time."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.ALTER)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -10,7 +10,7 @@ import logging
 
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_replica_log_dirs import (
@@ -27,7 +27,6 @@ class AlterReplicaLogDirsHandler(Handler[AlterReplicaLogDirsRequest, AlterReplic
     """Starts the moves through the replica manager."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.ALTER)
 
     def __init__(self, services: Services) -> None:
         self._services = services

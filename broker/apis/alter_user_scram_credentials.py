@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.authentication.scram_changes import Result, alter_credentials
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_user_scram_credentials import (
@@ -18,7 +18,6 @@ class AlterUserScramCredentialsHandler(Handler[AlterUserScramCredentialsRequest,
     """Changes credentials in the registry; every broker sees the notifications."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.ALTER)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
@@ -23,7 +23,6 @@ class ApiVersionsHandler(Handler[ApiVersionsRequest, ApiVersionsResponse]):
     """Answers from the API table."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.NONE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

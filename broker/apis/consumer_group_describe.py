@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.requests.authorized_operations import operations_on
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import (
@@ -12,13 +12,13 @@ from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
+from security.acls.types import ResourceType
 
 
 class ConsumerGroupDescribeHandler(Handler[ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse]):
     """Asks the group coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -29,7 +29,7 @@ class ConsumerGroupDescribeHandler(Handler[ConsumerGroupDescribeRequest, Consume
         if request.include_authorized_operations:
             for group in groups:
                 if not group.error_code:
-                    group.authorized_operations = operations_on(Resource.GROUP)
+                    group.authorized_operations = operations_on(ResourceType.GROUP)
         return ConsumerGroupDescribeResponse(groups=groups)
 
     def failed(self, request: ConsumerGroupDescribeRequest, code: ErrorCode) -> ConsumerGroupDescribeResponse:

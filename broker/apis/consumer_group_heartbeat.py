@@ -10,7 +10,7 @@ from typing import Any
 
 from broker.coordinator.consumer.membership import Client, refusal
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -20,7 +20,6 @@ class ConsumerGroupHeartbeatHandler(Handler[ConsumerGroupHeartbeatRequest, Consu
     """Asks the group coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.READ)
 
     def __init__(self, services: Services) -> None:
         self._services = services

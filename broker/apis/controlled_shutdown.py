@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from broker.errors import NotControllerError, RequestError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.controlled_shutdown import (
@@ -21,7 +21,6 @@ class ControlledShutdownHandler(Handler[ControlledShutdownRequest, ControlledShu
     """Makes the controller move the leaderships of the broker."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
 
     def __init__(self, services: Services) -> None:
         self._services = services

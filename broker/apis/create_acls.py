@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.authorization.acl_messages import NO_AUTHORIZER, acl_authorizer, binding_of, refuse_unknown_creations
 from broker.errors import code_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -16,7 +16,6 @@ class CreateAclsHandler(Handler[CreateAclsRequest, CreateAclsResponse]):
     """Asks the authorizer. An error of one ACL does not affect the others."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.ALTER)
 
     def __init__(self, services: Services) -> None:
         self._services = services

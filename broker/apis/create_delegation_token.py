@@ -9,7 +9,7 @@ from __future__ import annotations
 from broker.authentication.token_requests import check_requester
 from broker.authentication.tokens import DelegationTokenError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
@@ -22,7 +22,6 @@ class CreateDelegationTokenHandler(Handler[CreateDelegationTokenRequest, CreateD
     """Creates in the registry."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.NONE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

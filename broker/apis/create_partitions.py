@@ -8,7 +8,7 @@ from collections import Counter
 from broker.errors import RequestError, unexpected_code
 from broker.quotas.mutations import MutationQuota
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import (
@@ -25,7 +25,6 @@ class CreatePartitionsHandler(Handler[CreatePartitionsRequest, CreatePartitionsR
     """Adds partitions through `Topics`."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TOPIC, Operation.ALTER)
 
     def __init__(self, services: Services) -> None:
         self._services = services

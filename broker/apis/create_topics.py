@@ -8,7 +8,7 @@ from collections import Counter
 from broker.errors import RequestError, unexpected_code
 from broker.quotas.mutations import MutationQuota
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.settings.described import DescribedConfig
 from broker.topics import DEFAULT
@@ -28,7 +28,6 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
     """Creates through `Topics`."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.CREATE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.authorization.acl_messages import NO_AUTHORIZER, acl_authorizer, filter_of
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.delete_acls import (
@@ -21,7 +21,6 @@ class DeleteAclsHandler(Handler[DeleteAclsRequest, DeleteAclsResponse]):
     """Asks the authorizer. An error of one filter does not affect the others."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.ALTER)
 
     def __init__(self, services: Services) -> None:
         self._services = services

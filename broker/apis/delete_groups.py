@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -14,7 +14,6 @@ class DeleteGroupsHandler(Handler[DeleteGroupsRequest, DeleteGroupsResponse]):
     """Asks the group coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.DELETE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

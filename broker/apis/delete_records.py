@@ -6,7 +6,7 @@ import asyncio
 
 from broker.errors import code_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
@@ -30,7 +30,6 @@ class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse])
     """
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TOPIC, Operation.DELETE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

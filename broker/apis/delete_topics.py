@@ -7,7 +7,7 @@ import asyncio
 from broker.errors import RequestError, unexpected_code
 from broker.quotas.mutations import MutationQuota
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.delete_topics import (
@@ -27,7 +27,6 @@ class DeleteTopicsHandler(Handler[DeleteTopicsRequest, DeleteTopicsResponse]):
     """Deletes through `Topics`."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TOPIC, Operation.DELETE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

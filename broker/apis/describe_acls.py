@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.authorization.acl_messages import NO_AUTHORIZER, acl_authorizer, filter_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_acls import (
@@ -20,7 +20,6 @@ class DescribeAclsHandler(Handler[DescribeAclsRequest, DescribeAclsResponse]):
     """Asks the authorizer."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

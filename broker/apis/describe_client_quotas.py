@@ -8,7 +8,7 @@ from broker.quotas.client_quotas import quota_values
 from broker.quotas.description import check_filter, matches
 from broker.quotas.entities import entity_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_client_quotas import (
@@ -24,7 +24,6 @@ class DescribeClientQuotasHandler(Handler[DescribeClientQuotasRequest, DescribeC
     """Reads the configs of entities."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE_CONFIGS)
 
     def __init__(self, services: Services) -> None:
         self._services = services

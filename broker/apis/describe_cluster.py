@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.requests.authorized_operations import NOT_ASKED, operations_on
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_cluster import (
@@ -12,6 +12,7 @@ from protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from security.acls.types import ResourceType
 
 ENDPOINT_BROKER = 1
 ENDPOINT_CONTROLLER = 2
@@ -21,7 +22,6 @@ class DescribeClusterHandler(Handler[DescribeClusterRequest, DescribeClusterResp
     """Answers from the metadata cache."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -44,7 +44,7 @@ class DescribeClusterHandler(Handler[DescribeClusterRequest, DescribeClusterResp
                 for node in snapshot.nodes(context.listener_name)
             ],
             cluster_authorized_operations=(
-                operations_on(Resource.CLUSTER) if request.include_cluster_authorized_operations else NOT_ASKED
+                operations_on(ResourceType.CLUSTER) if request.include_cluster_authorized_operations else NOT_ASKED
             ),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.errors import RequestError, code_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.settings.changes import ConfigChanges
 from broker.settings.described import DescribedConfig
@@ -23,7 +23,6 @@ class DescribeConfigsHandler(Handler[DescribeConfigsRequest, DescribeConfigsResp
     """Describes through `ConfigChanges`."""
 
     __slots__ = ("_changes",)
-    needs = Needs(Resource.TOPIC, Operation.DESCRIBE_CONFIGS)
 
     def __init__(self, services: Services) -> None:
         self._changes = ConfigChanges(services)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.authentication.token_requests import check_requester
 from broker.authentication.tokens import DelegationTokenError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_delegation_token import (
@@ -22,7 +22,6 @@ class DescribeDelegationTokenHandler(Handler[DescribeDelegationTokenRequest, Des
     """Answers from what the broker knows."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.NONE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from broker.requests.authorized_operations import operations_on
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from security.acls.types import ResourceType
 
 
 class DescribeGroupsHandler(Handler[DescribeGroupsRequest, DescribeGroupsResponse]):
     """Asks the group coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -25,7 +25,7 @@ class DescribeGroupsHandler(Handler[DescribeGroupsRequest, DescribeGroupsRespons
         if request.include_authorized_operations:
             for group in groups:
                 if not group.error_code:
-                    group.authorized_operations = operations_on(Resource.GROUP)
+                    group.authorized_operations = operations_on(ResourceType.GROUP)
         return DescribeGroupsResponse(groups=groups)
 
     def failed(self, request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_log_dirs import (
@@ -30,7 +30,6 @@ class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResp
     """Answers from the log manager."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

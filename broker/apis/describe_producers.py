@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topic_names import topic_name_problem
 from protocol.error_codes import ErrorCode
@@ -22,7 +22,6 @@ class DescribeProducersHandler(Handler[DescribeProducersRequest, DescribeProduce
     """Answers from the logs that this broker leads."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TOPIC, Operation.READ)
 
     def __init__(self, services: Services) -> None:
         self._services = services

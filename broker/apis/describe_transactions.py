@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.errors import RequestError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_transactions import (
@@ -19,7 +19,6 @@ class DescribeTransactionsHandler(Handler[DescribeTransactionsRequest, DescribeT
     """Answers from the coordinator's memory."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -7,7 +7,7 @@ from collections import Counter
 from broker.authentication.scram_changes import NO_NAME
 from broker.authentication.scram_credentials import credentials_in, user_of, user_path
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_user_scram_credentials import (
@@ -25,7 +25,6 @@ class DescribeUserScramCredentialsHandler(
     """Reads the registry."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -14,7 +14,7 @@ from broker.controller.context import TopicPartition
 from broker.controller.elections import ElectionType, Outcome
 from broker.errors import NotControllerError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.elect_leaders import (
@@ -31,7 +31,6 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
     """Makes the controller elect leaders."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.ALTER)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.coordinator.transactions.transaction import code_for
 from broker.errors import RequestError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -20,7 +20,6 @@ class EndTxnHandler(Handler[EndTxnRequest, EndTxnResponse]):
     """Asks the transaction coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.WRITE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

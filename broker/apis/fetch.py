@@ -20,7 +20,7 @@ from broker.fetch_sessions import (
     Key,
 )
 from broker.requests.context import RequestContext
-from broker.requests.handler import CancelOnDisconnect, Handler, Needs, Operation, Resource, then
+from broker.requests.handler import CancelOnDisconnect, Handler, then
 from broker.services import Services
 from protocol.buffer import Buffer, LazyRecords
 from protocol.conversion import down_convert
@@ -76,7 +76,6 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
     """Reads through the replica manager."""
 
     __slots__ = ("_is_rack_aware", "_max_bytes", "_services")
-    needs = Needs(Resource.TOPIC, Operation.READ)
 
     def __init__(self, services: Services) -> None:
         self._services = services

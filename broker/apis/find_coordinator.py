@@ -11,7 +11,7 @@ from broker.cluster.metadata_cache import Node
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -31,7 +31,6 @@ class FindCoordinatorHandler(Handler[FindCoordinatorRequest, FindCoordinatorResp
     """Asks the logs of the two coordinators."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -9,7 +9,7 @@ from __future__ import annotations
 from broker.coordinator.transactions.transaction import ProducerIdAndEpoch, code_for
 from broker.errors import RequestError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -22,7 +22,6 @@ class InitProducerIdHandler(Handler[InitProducerIdRequest, InitProducerIdRespons
     """Assigns ids through the transaction coordinator or from this broker's block."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.WRITE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

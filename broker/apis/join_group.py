@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.coordinator.consumer.membership import Client
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -17,7 +17,6 @@ class JoinGroupHandler(Handler[JoinGroupRequest, JoinGroupResponse]):
     """Asks the group coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.READ)
 
     def __init__(self, services: Services) -> None:
         self._services = services

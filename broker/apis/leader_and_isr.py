@@ -6,7 +6,7 @@ import logging
 
 from broker.errors import code_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topic_names import replica_name_problem
 from protocol.error_codes import ErrorCode
@@ -29,7 +29,6 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
     """Passes the partition states to the replica manager."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -13,7 +13,6 @@ class ListGroupsHandler(Handler[ListGroupsRequest, ListGroupsResponse]):
     """Asks the group coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

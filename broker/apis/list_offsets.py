@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from broker.errors import code_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
@@ -57,7 +57,6 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
     """Answers from the logs that this broker leads."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TOPIC, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

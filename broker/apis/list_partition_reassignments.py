@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.controller.controller import Controller
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_partition_reassignments import (
@@ -19,7 +19,6 @@ class ListPartitionReassignmentsHandler(Handler[ListPartitionReassignmentsReques
     """Asks the controller."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -9,7 +9,7 @@ from broker.coordinator.transactions.transaction import STATES_BY_LABEL
 from broker.coordinator.transactions.transaction import TransactionState as State
 from broker.errors import RequestError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_transactions import (
@@ -23,7 +23,6 @@ class ListTransactionsHandler(Handler[ListTransactionsRequest, ListTransactionsR
     """Answers from the coordinator's memory."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -14,7 +14,7 @@ from broker.errors import code_of
 from broker.quotas.mutations import NEVER_STRICT, MutationQuota
 from broker.requests.authorized_operations import NOT_ASKED, operations_on
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS, topic_name_problem
 from protocol.error_codes import ErrorCode
@@ -28,6 +28,7 @@ from protocol.messages.metadata import (
 )
 from protocol.messages.update_metadata import UpdateMetadataPartitionState
 from protocol.uuid import ZERO_UUID
+from security.acls.types import ResourceType
 
 FIRST_VERSION_WITH_NULL_TOPICS = 1
 FIRST_VERSION_WITH_CREATION_FLAG = 4
@@ -42,7 +43,6 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
     """Answers from the metadata cache."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TOPIC, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -179,7 +179,7 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
             controller_id=snapshot.controller_id,
             topics=topics,
             cluster_authorized_operations=(
-                operations_on(Resource.CLUSTER) if request.include_cluster_authorized_operations else NOT_ASKED
+                operations_on(ResourceType.CLUSTER) if request.include_cluster_authorized_operations else NOT_ASKED
             ),
         )
 
@@ -192,7 +192,7 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
 
 
 def _topic_operations(request: MetadataRequest) -> int:
-    return operations_on(Resource.TOPIC) if request.include_topic_authorized_operations else NOT_ASKED
+    return operations_on(ResourceType.TOPIC) if request.include_topic_authorized_operations else NOT_ASKED
 
 
 def _no_name(context: RequestContext) -> str | None:

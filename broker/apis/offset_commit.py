@@ -13,7 +13,7 @@ from broker.coordinator.offset_manager import Codes, Committer
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_commit import (
@@ -34,7 +34,6 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
     """Asks the group coordinator about partitions that exist."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.READ)
 
     def __init__(self, services: Services) -> None:
         self._services = services

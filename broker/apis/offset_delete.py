@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_delete import (
@@ -18,7 +18,6 @@ class OffsetDeleteHandler(Handler[OffsetDeleteRequest, OffsetDeleteResponse]):
     """Asks the group coordinator about partitions that exist."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.DELETE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -13,7 +13,7 @@ from broker.coordinator.offset_manager import Committer
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_fetch import (
@@ -48,7 +48,6 @@ class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
     """Asks the group coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.errors import code_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_for_leader_epoch import (
@@ -22,7 +22,6 @@ class OffsetForLeaderEpochHandler(Handler[OffsetForLeaderEpochRequest, OffsetFor
     """Answers from the leader epoch caches of the logs that this broker leads."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TOPIC, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

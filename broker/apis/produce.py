@@ -18,7 +18,7 @@ from broker.errors import RequestError, code_of
 from broker.network.connection import CloseConnectionError
 from broker.produced_records import check_records
 from broker.requests.context import RequestContext
-from broker.requests.handler import CancelOnDisconnect, Handler, Needs, Operation, Resource, then
+from broker.requests.handler import CancelOnDisconnect, Handler, then
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
@@ -75,7 +75,6 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
     """Appends through the replica manager."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.TOPIC, Operation.WRITE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.authentication.token_requests import check_requester
 from broker.authentication.tokens import DelegationTokenError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
@@ -15,7 +15,6 @@ class RenewDelegationTokenHandler(Handler[RenewDelegationTokenRequest, RenewDele
     """Only the owner and the renewers of a token may do it."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.NONE)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -6,7 +6,7 @@ Authentication itself comes before the dispatcher: broker/authentication/.
 from __future__ import annotations
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -18,7 +18,6 @@ class SaslAuthenticateHandler(Handler[SaslAuthenticateRequest, SaslAuthenticateR
     """Answers ILLEGAL_SASL_STATE."""
 
     __slots__ = ()
-    needs = Needs(Resource.CLUSTER, Operation.NONE)
 
     def __init__(self, services: Services) -> None:
         pass

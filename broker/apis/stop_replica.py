@@ -6,7 +6,7 @@ import logging
 
 from broker.errors import RequestError, unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topic_names import replica_name_problem
 from protocol.error_codes import ErrorCode
@@ -24,7 +24,6 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
     """Passes the partitions to the replica manager."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -7,7 +7,7 @@ from broker.coordinator.offset_manager import Codes, Committer
 from broker.coordinator.offsets import CommittedOffset
 from broker.errors import code_of
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topics import OFFSETS_TOPIC
 from protocol.error_codes import ErrorCode
@@ -31,7 +31,6 @@ class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResp
     """Verifies the transaction with its coordinator (KIP-890), then commits through the group coordinator."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.GROUP, Operation.READ)
 
     def __init__(self, services: Services) -> None:
         self._services = services

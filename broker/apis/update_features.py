@@ -8,7 +8,7 @@ with an error.
 from __future__ import annotations
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.update_features import (
@@ -24,7 +24,6 @@ class UpdateFeaturesHandler(Handler[UpdateFeaturesRequest, UpdateFeaturesRespons
     """Refuses each update."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.ALTER)
 
     def __init__(self, services: Services) -> None:
         self._services = services

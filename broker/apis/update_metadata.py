@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topic_names import replica_name_problem
 from protocol.error_codes import ErrorCode
@@ -25,7 +25,6 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
     """Replaces the metadata cache's snapshot."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -12,7 +12,7 @@ import logging
 from broker.coordinator.transactions.transaction import TopicPartition
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource
+from broker.requests.handler import Handler
 from broker.services import Services
 from broker.topics import OFFSETS_TOPIC
 from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
@@ -40,7 +40,6 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
     """Appends through the replica manager."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -270,13 +270,12 @@ def after(answer: Answer, change: Callable[[Any], Message]) -> Answer:
 class Guarded(Handler[Any, Any]):
     """The handler of an API behind its rule."""
 
-    __slots__ = ("_gate", "_handler", "_rule", "needs")
+    __slots__ = ("_gate", "_handler", "_rule")
 
     def __init__(self, rule: Rule, handler: Handler[Any, Any], gate: Gate) -> None:
         self._rule = rule
         self._handler = handler
         self._gate = gate
-        self.needs = handler.needs
 
     def handle(self, request: Any, context: RequestContext) -> Answer:
         """See `Handler`."""

@@ -5,13 +5,12 @@ Without an authorizer, every operation of a resource is allowed. With one, `brok
 
 from __future__ import annotations
 
-from broker.requests.handler import Resource
 from security.acls.types import OPERATIONS_OF, ResourceType
 
 NOT_ASKED = -0x80000000
 """The value of the field if the client did not ask for it."""
 
 
-def operations_on(resource: Resource) -> int:
+def operations_on(resource_type: ResourceType) -> int:
     """Return one bit per operation, with the numbers of Kafka's ACL operations."""
-    return sum(1 << operation for operation in OPERATIONS_OF[ResourceType(resource.value)])
+    return sum(1 << operation for operation in OPERATIONS_OF[resource_type])

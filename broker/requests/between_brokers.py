@@ -13,12 +13,11 @@ from protocol.message import Message
 class BetweenBrokers(Handler[Message, Message]):
     """Refuses requests from another listener with CLUSTER_AUTHORIZATION_FAILED."""
 
-    __slots__ = ("_handler", "_listener_names", "needs")
+    __slots__ = ("_handler", "_listener_names")
 
     def __init__(self, handler: Handler[Any, Any], listener_names: frozenset[str]) -> None:
         self._handler = handler
         self._listener_names = listener_names
-        self.needs = handler.needs
 
     def handle(self, request: Message, context: RequestContext) -> Message | Later[Message | None] | None:
         """Return the handler's answer, or a refusal."""

@@ -4,9 +4,9 @@
 completed even if the client disconnects meanwhile. Only what is returned as `CancelOnDisconnect` is cancelled then: the
 waits of Fetch (a long poll) and Produce (acks=all).
 
-`needs` names the resource and the operation that a caller must be authorized for, so that authorization can be added
-without changing handlers. `failed` builds an answer with an error code in every place that the API has for one: the
-dispatcher uses it for errors that a handler does not handle.
+What clients need permission for is in broker/authorization/rules.py: handlers know nothing of it. `failed` builds an
+answer with an error code in every place that the API has for one: the dispatcher uses it for errors that a handler does
+not handle, and authorization for requests that it refuses.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
-from enum import Enum
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from broker.requests.context import RequestContext
 from protocol.error_codes import ErrorCode
@@ -25,43 +24,10 @@ RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
-class Resource(Enum):
-    """Kafka's resource types."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class Operation(Enum):
-    """Kafka's ACL operations."""
-
-    NONE = 0
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class Needs(NamedTuple):
-    """The permission that a caller needs."""
-
-    resource: Resource
-    operation: Operation
-
-
 class Handler(ABC, Generic[RequestT, ResponseT]):
     """The handler of one API."""
 
     __slots__ = ()
-    needs: Needs
 
     @abstractmethod
     def handle(self, request: RequestT, context: RequestContext) -> ResponseT | Later[ResponseT | None] | None:
