@@ -2,7 +2,6 @@
 options are complete.
 """
 
-import dataclasses
 import inspect
 import re
 
@@ -11,9 +10,8 @@ import pytest
 import ottla.errors
 from client.consumer.consumer import Consumer
 from client.producer.producer import Producer
-from client.wire.security_options import SecurityOptions
 from support.broker import ROOT, BrokerProcess
-from support.doc_scripts import dead_links, run_script
+from support.doc_scripts import SECURITY_OPTIONS, dead_links, run_script
 
 PATH = ROOT / "docs" / "client.md"
 TEXT = PATH.read_text()
@@ -22,7 +20,6 @@ SCRIPTS = [
     for found in re.finditer(r"```python\n(.*?)```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
 ]
 FOR_TESTS = {"network", "random", "now_ms"}
-SECURITY = {one.name for one in dataclasses.fields(SecurityOptions)}
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +44,14 @@ def test_every_option_is_in_the_table_with_its_default(made, heading):
     options = {
         name: str(parameter.default)
         for name, parameter in inspect.signature(made).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in FOR_TESTS | SECURITY
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in FOR_TESTS | SECURITY_OPTIONS
     }
     assert table == options
 
 
 def test_every_security_option_is_in_docs_security():
     text = (ROOT / "docs" / "security.md").read_text()
-    assert [name for name in SECURITY if f"`{name}`" not in text] == []
+    assert [name for name in SECURITY_OPTIONS if f"`{name}`" not in text] == []
 
 
 def test_errors_that_are_named_exist():

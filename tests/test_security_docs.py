@@ -61,8 +61,3 @@ def test_a_broker_is_secured_from_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_links_have_existing_targets() -> None:
     assert dead_links(PAGE) == []
-
-
-def test_headings_that_are_linked_exist() -> None:
-    headings = {re.sub(r"[^\w -]", "", found).lower().replace(" ", "-") for found in re.findall(r"(?m)^#+ (.*)$", TEXT)}
-    assert set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) <= headings

@@ -8,6 +8,7 @@ import pytest
 from broker.cluster.metadata_cache import MetadataCache
 from broker.replicas import ReplicaParts
 from broker.settings.config import BrokerConfig
+from client.wire.connection_security import UNSECURED
 from client.wire.network import AsyncioNetwork
 from replication.log_dir_moves import LogDirMoves
 from storage.log.config import LogConfig
@@ -92,6 +93,7 @@ def test_windows_of_the_quota(tmp_path):
         config,
         metadata=MetadataCache(),
         network=AsyncioNetwork(),
+        security=UNSECURED,
         registry=None,
         broker_epoch=lambda: 1,
         now_s=lambda: clock[0],

@@ -13,6 +13,7 @@ from broker.settings.config import BrokerConfig
 from client.admin.admin import Admin
 from client.admin.types import ResourceType
 from client.errors import RequestTimeoutError
+from client.wire.connection_security import UNSECURED
 from client.wire.network import AsyncioNetwork
 from protocol.host_port import HostPort
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -56,6 +57,7 @@ def parts(config_text, now_s=lambda: 0.0):
         config,
         metadata=MetadataCache(),
         network=AsyncioNetwork(),
+        security=UNSECURED,
         registry=None,
         broker_epoch=lambda: 1,
         now_s=now_s,

@@ -13,6 +13,7 @@ from spark_connector import errors, kafka_options, option_table, sink_options
 from spark_connector.schema import COLUMNS, HEADERS
 from support.broker import ROOT, broker_process
 from support.counts import full_only
+from support.doc_scripts import dead_links
 
 PATH = ROOT / "docs" / "spark.md"
 TEXT = PATH.read_text()
@@ -100,6 +101,4 @@ def test_errors_that_are_named_exist():
 
 
 def test_links_have_existing_targets():
-    for target, anchor in re.findall(r"\]\(([^)#]*)(#[^)]*)?\)", TEXT):
-        assert not target or (PATH.parent / target).exists(), target
-        assert not anchor or re.search(rf"^#+ {anchor[1:].replace('-', ' ')}$", TEXT, re.I | re.M), anchor
+    assert dead_links(PATH) == []

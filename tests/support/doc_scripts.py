@@ -1,13 +1,18 @@
 """Checks of documents: their Python runs as a script, and the targets of their links exist."""
 
+import dataclasses
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+from client.wire.security_options import SecurityOptions
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
+
+SECURITY_OPTIONS = {one.name for one in dataclasses.fields(SecurityOptions)}
+"""The options of every client that are on the page docs/security.md only."""
 
 
 def run_script(body: str, bootstrap: str, folder: Path) -> str:
@@ -36,6 +41,16 @@ def console_examples(text: str) -> list[tuple[str, str]]:
 
 
 def dead_links(page: Path) -> list[str]:
-    """The links to missing files."""
-    targets = re.findall(r"\]\(([^)#]+)", page.read_text())
-    return [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    """The links to missing files, and to missing headings of pages."""
+    return [
+        f"{target}#{anchor}" if anchor else target
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text())
+        if "://" not in target and not _is_there(page.parent / target if target else page, anchor)
+    ]
+
+
+def _is_there(target: Path, anchor: str) -> bool:
+    if not target.exists() or not anchor:
+        return target.exists()
+    headings = re.findall(r"^#+ (.*)$", target.read_text(), flags=re.MULTILINE)
+    return anchor in [re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
