@@ -365,6 +365,12 @@ class Broker:
             access=self._access,
             served_apis=[(api.key, api.min_version, api.max_version) for api in API_TABLE],
         )
+        self._follow_settings(services, configs)
+        return services
+
+    def _follow_settings(self, services: Services, configs: ConfigStore) -> None:
+        """Make parts follow the dynamic settings, the quotas and the stores of listeners."""
+        config = self.config
         configs.entities.subscribe(services.quotas.config_changed)
         self._address_rates = AddressRates(
             Window(config.quota_window_num, config.quota_window_size_seconds), asyncio.get_running_loop().time
@@ -374,7 +380,6 @@ class Broker:
         configs.on_broker_changed = partial(self._settings_changed, services)
         configs.on_broker_loaded = self._listeners.use_new_stores
         configs.dynamic.check_listeners = self._listeners.check
-        return services
 
     def _candidate(self, broker_id: int, configs: ConfigStore, registry: Registry) -> Controller:
         return Controller(

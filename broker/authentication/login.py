@@ -127,10 +127,10 @@ class Login:
         api_key, version = _api(frame)
         dispatcher = self._listener.dispatcher
         if not dispatcher.serves(api_key, version):
-            raise _RefusedError(f"a request (API key {api_key}, version {version}) that is not served")
+            raise _RefusedError(f"a request (API key {api_key}, version {version}) is not served")
         if api_key != ApiKey.SASL_AUTHENTICATE:
             answer = dispatcher.refusal(frame, connection, ErrorCode.ILLEGAL_SASL_STATE)
-            raise _RefusedError(f"a request (API key {api_key}) came instead of SaslAuthenticate", answer)
+            raise _RefusedError(f"a request (API key {api_key}) was sent instead of SaslAuthenticate", answer)
         header, offset = decode_request_header(frame)
         request, _ = SaslAuthenticateRequest.decode(frame, version, offset)
         try:

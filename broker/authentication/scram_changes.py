@@ -1,4 +1,4 @@
-"""Changes of SCRAM credentials: the rules of AlterUserScramCredentials (KIP-554), and the write of what keeps them.
+"""Changes of SCRAM credentials: the rules of AlterUserScramCredentials (KIP-554), and how they are written.
 
 All changes of a user are written together, or none of them. Passwords arrive salted: the broker never sees them.
 """

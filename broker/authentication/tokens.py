@@ -14,10 +14,10 @@ import hmac
 import logging
 import random
 from collections.abc import Callable, Collection
-from typing import Final
 
 from broker.errors import BrokerError
 from broker.settings.config import BrokerConfig
+from broker.settings.store import NOTIFICATION_LIFETIME_MS
 from client.wire.backoff import Backoff, Retries
 from protocol.error_codes import ErrorCode
 from protocol.uuid import random_uuid, uuid_to_string
@@ -35,8 +35,6 @@ from security.sasl.scram import ScramCredential, ScramMechanism
 from security.sasl.scram_server import FindToken, ScramToken
 
 logger = logging.getLogger(__name__)
-
-NOTIFICATION_LIFETIME_MS: Final = 15 * 60 * 1000
 
 
 class DelegationTokenError(BrokerError):
@@ -151,7 +149,7 @@ class DelegationTokens:
     ) -> list[DelegationTokenZnode]:
         """Return the tokens that a user may see. owners: only tokens that concern one of them; None: all.
 
-        may_describe: whether the user may see a token that does not concern him. Raises DelegationTokenError.
+        may_describe: whether the user may see a token that does not concern them. Raises DelegationTokenError.
         """
         self.check_enabled()
         return [

@@ -1,8 +1,8 @@
-"""TLS and the login of the connections between brokers: those of the listener, as its client.
+"""TLS and the SASL login of connections to other brokers, from the settings of the listener that they connect to.
 
-The key store of the listener is also the certificate that this broker shows to others. The JAAS line of
-`sasl.mechanism.inter.broker.protocol` names the user that this broker logs in as, beside the users of the listener.
-New stores, by a dynamic setting or a changed file, are used for new connections, and old ones kept if these are wrong.
+This broker presents the listener's certificate as its client certificate. It logs in with the user of the JAAS line of
+`sasl.mechanism.inter.broker.protocol`. When the stores change (a dynamic setting or a file), new connections use the
+new stores; if these are invalid, the old ones stay in use.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class InterBrokerTls:
             try:
                 self._context = self._new_context(found)
             except self._refusal as error:
-                logger.error("connections to other brokers keep their key and trust stores: %s", error)
+                logger.error(
+                    "connections to other brokers keep the old key and trust stores, the new ones are invalid: %s",
+                    error,
+                )
         return self._context
 
 

@@ -1,6 +1,6 @@
-"""Log lines of failed TLS handshakes: one for each, but not more than a few in a while.
+"""Log lines of failed TLS handshakes, with a limit on their number.
 
-Whoever reaches the port can fail as often as he likes, so the lines of failures must not fill the disk.
+Anyone who reaches the port can cause failures, so the log lines must not fill the disk.
 """
 
 from __future__ import annotations

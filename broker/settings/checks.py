@@ -188,8 +188,8 @@ def _check_authorizer(config: BrokerConfig) -> None:
             parse_super_users(config.super_users)
         except ValueError as error:
             raise ConfigError("super.users", config.super_users, str(error)) from None
-    elif "super.users" in config.static and config.super_users:
-        config.warnings.append("super.users has no effect without authorizer.class.name: everybody may do everything")
+    elif "super.users" in config.static and config.super_users and not config.ottla_authorizer:
+        config.warnings.append("super.users has no effect without authorizer.class.name: clients may do everything")
 
 
 def _check_connections(config: BrokerConfig) -> None:

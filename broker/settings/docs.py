@@ -29,8 +29,9 @@ ottla broker server.properties --set num.partitions=3
 `--set name=value` overrides the environment, and the environment overrides the file. The file has the
 syntax of Java's properties. Every broker setting of Kafka 3.9 is accepted. The broker logs a warning at
 its start for each setting that has no effect yet. Invalid values and settings that contradict each other
-are refused; the error has the name, the value and the rule. `listener.name.*` settings are accepted and
-have no effect yet.
+are refused; the error has the name, the value and the rule. A setting with the prefix
+`listener.name.<name>.` applies to one listener: settings of TLS and SASL, and limits of connections
+([security.md](security.md)).
 
 An unknown name in a file causes a warning with the file and the name, as in Kafka: a file of another vendor
 may have settings of its plugins. An unknown name of `--set` is refused. Names that would hide a mistake are
@@ -60,15 +61,15 @@ Broker(config)`) does not read the environment.
 
 A setting can change while the broker runs if its update mode is `cluster-wide` (for this broker or for
 all) or `per-broker` (for this broker only): see `ottla configs alter`. Kafka can also change `listeners`,
-`advertised.listeners` and `listener.security.protocol.map` while it runs, and store passwords; Ottla
-refuses these changes.
+`advertised.listeners` and `listener.security.protocol.map` while it runs; Ottla refuses these changes.
+Passwords can be changed if `password.encoder.secret` is set; the registry stores them encrypted.
 """
 
 REFUSED = """\
 ## Refused
 
-Settings that promise a safety that Ottla does not have yet are refused: listeners with TLS or SASL, and any
-value of the following settings except the default and an empty value.
+Settings that promise a safety that Ottla does not have yet are refused: any value of the following settings
+except the default and an empty value. A SASL listener that enables GSSAPI is refused, too.
 """
 
 NO_EFFECT = """\

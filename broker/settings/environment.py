@@ -29,7 +29,11 @@ _START_SCRIPTS: Final = re.compile(
     "KAFKA_((HEAP|JVM_PERFORMANCE|GC_LOG)_OPTS|OPTS|JMX_.*|(TOOLS_)?LOG4J.*|DEBUG|HOME|MODE|VERSION|CLASSPATH)"
 )
 _COMMAND: Final = frozenset(
-    f"OTTLA_{name}" for name in ["BOOTSTRAP_SERVER", "CONFIG", "DEBUG", "PROFILE", "ZOOKEEPER", "ZOOKEEPER_JARS"]
+    f"OTTLA_{name}"
+    for name in (
+        *("BOOTSTRAP_SERVER", "COMMAND_CONFIG", "CONFIG", "DEBUG", "PROFILE"),
+        *("ZOOKEEPER", "ZOOKEEPER_JARS"),
+    )
 )
 _SERVICE_LINK: Final = re.compile(r"\w*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 _SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://.*")

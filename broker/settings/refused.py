@@ -1,7 +1,7 @@
 """Settings that are refused because Ottla does not implement the safety that they promise.
 
-A broker that accepted an authorizer, encryption or another registry in its file and then served every client
-unprotected would be worse than a broker that does not start.
+A broker that accepted TLS to ZooKeeper or ACLs of znodes in its file, and then worked without them, would be worse than
+a broker that does not start.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ connection, as in Kafka's own client: later requests would wait behind it. Cance
 A request is one write and one future, without a task. Between brokers, configuration sets the versions, which are
 passed to `request`; a client calls `negotiate` first, and the connection chooses the highest common version.
 
-A secured connection (`client.wire.connection_security`) is open when TLS and the login have succeeded. When a login is
-repeated, no other request may be between its requests: those of the meantime are held back until it has ended.
+A secured connection (`client.wire.connection_security`) is open when TLS and the login have succeeded. While a login is
+repeated, other requests are held back until it has ended.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What the SASL options of a client stand for: a user with a password, or where tokens are from.
+"""The login that a client's SASL options describe: a user with a password, or a source of tokens.
 
 `sasl_jaas_config` is a line as Kafka writes it; its login module must be that of the mechanism. What it contains and
 the options of their own exclude each other.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from client.options import check_choice, refuse
-from security.jaas import LOGIN_MODULES, JaasError, parse_jaas
+from security.jaas import JaasError, parse_jaas
 from security.secret import HIDDEN, revealed
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ Login = PasswordLogin | ProvidedTokens | EndpointTokens | UnsecuredTokens
 
 
 def login_of(options: SecurityOptions) -> Login:
-    """Return what the options stand for. Raises InvalidOptionError for options that do not fit together."""
+    """Return the login that the options describe. Raises InvalidOptionError for options that do not fit together."""
     mechanism = options.sasl_mechanism
     if mechanism is None:
         raise refuse("sasl_mechanism", None, f"{options.security_protocol} needs one of {', '.join(MECHANISMS)}")
@@ -93,11 +93,9 @@ def _jaas_options(options: SecurityOptions, mechanism: str) -> Mapping[str, str]
         return None
     try:
         entry = parse_jaas(revealed(options.sasl_jaas_config))
+        entry.check_mechanism(mechanism)
     except JaasError as error:
         raise refuse(JAAS, options.sasl_jaas_config, str(error)) from None
-    if entry.login_module != LOGIN_MODULES[mechanism]:
-        needed = f"the login module of {mechanism} must be {LOGIN_MODULES[mechanism]}"
-        raise refuse(JAAS, options.sasl_jaas_config, needed)
     return entry.options
 
 

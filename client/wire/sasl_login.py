@@ -2,7 +2,7 @@
 
 A broker before Kafka 1.0 has only version 0 of SaslHandshake; the messages then follow as frames without a header. In a
 session of limited time the login is repeated before the session ends (KIP-368). Requests that were sent before are
-answered first; requests of the meantime are sent after it.
+answered first; requests made during the login are sent after it.
 """
 
 from __future__ import annotations

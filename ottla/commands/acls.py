@@ -214,7 +214,7 @@ def remove(
         topic or (), group or (), transactional_id or (), delegation_token or (), user_principal or (), cluster
     )
     wanted: list[tuple[ResourceType, str, Operation]]
-    if operation or producer or consumer:
+    if operation or producer or consumer or idempotent:
         wanted = list(_wanted(resources, operation, producer=producer, consumer=consumer, idempotent=idempotent))
     else:
         wanted = [(resource_type, name, Operation.ANY) for resource_type, name in resources.named()]
@@ -242,7 +242,7 @@ def remove(
         _print(removed, as_json=as_json)
         errors = [one for one in outcomes.values() if isinstance(one, KafkaError)]
         if errors:
-            raise CommandError(f"ACLs not removed, the last error: {errors[-1]}")
+            raise CommandError(f"{counted(len(errors), 'filter')} failed, the last error: {errors[-1]}")
 
     if not yes:
         confirm(f"Remove {counted(len(run(found())), 'ACL')}?", yes=yes)

@@ -74,7 +74,7 @@ class AclRules:
                         yield AclBinding(pattern, rule)
 
     def have_any_for(self, resource_type: ResourceType, name: str) -> bool:
-        """Whether a pattern with rules, for whomever, covers this resource."""
+        """Whether any rule, for any user, covers this resource."""
         known = self._known.get(resource_type)
         return known is not None and name in known
 

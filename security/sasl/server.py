@@ -37,8 +37,8 @@ class SaslServer(ABC):
     def step(self, message: bytes) -> bytes:
         """Take a message of the client, return the server's.
 
-        Raises AuthenticationFailedError, whose text the client may see; another SaslError if the client shall get no
-        answer at all.
+        Raises AuthenticationFailedError, whose text the client may see; another SaslError if the client gets no
+        answer.
         """
 
 

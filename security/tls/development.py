@@ -1,7 +1,7 @@
 """A development authority, and certificates of brokers and clients: `ottla certificates init`.
 
-Keys are of the curve P-256, which every client of Kafka can use. A certificate is for one purpose, so that of a client
-cannot stand for a broker.
+Keys are of the curve P-256, which every client of Kafka can use. A certificate has one purpose: that of a client is not
+accepted as a broker's.
 """
 
 from __future__ import annotations

@@ -117,5 +117,5 @@ def test_settings_that_contradict_the_rules_are_refused(given, name):
 
 def test_super_users_without_an_authorizer_are_a_warning():
     assert BrokerConfig({"super.users": "alice"}).warnings == [
-        "super.users has no effect without authorizer.class.name: everybody may do everything"
+        "super.users has no effect without authorizer.class.name: clients may do everything"
     ]

@@ -64,7 +64,7 @@ SECURITY_SETTINGS: dict[str, Setting] = table((
     Setting("sasl.client.callback.handler.class", CLASS, None, None,
             MEDIUM, READ_ONLY, "Java class for SASL clients."),
     Setting("sasl.enabled.mechanisms", LIST, "GSSAPI", None,
-            MEDIUM, PER_BROKER, "SASL mechanisms that are offered; the default is refused (not there yet).", acts=True),
+            MEDIUM, PER_BROKER, "SASL mechanisms that are offered. The default, GSSAPI, is refused.", acts=True),
     Setting("sasl.jaas.config", PASSWORD, None, None,
             MEDIUM, PER_BROKER, "JAAS line for SASL, of one mechanism of a listener.", acts=True),
     Setting("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None,
