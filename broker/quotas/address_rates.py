@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 
 from broker.quotas.client_quotas import CONNECTION_CREATION_RATE, PRUNE_AT, quota_values
 from broker.quotas.entities import IP, entity_of
 from broker.quotas.rates import SampledRate, Window
 from broker.settings.entities import IPS
+from security.addresses import normal_address
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class AddressRates:
         else:
             self._quotas[name] = quota
         self._by_address = {
-            _normal(one): rate for one, rate in self._quotas.items() if one is not None and _is_address(one)
+            normal_address(one): rate for one, rate in self._quotas.items() if one is not None and _is_address(one)
         }
         self.is_active = bool(self._quotas)
         self._changed.set()  # names of hosts are to be looked up
@@ -63,7 +64,7 @@ class AddressRates:
 
         One that is not allowed does not count.
         """
-        address = _normal(address)
+        address = normal_address(address)
         quota = self._by_address.get(address, self._quotas.get(None))
         if quota is None:
             return 0.0
@@ -95,7 +96,7 @@ class AddressRates:
             return
         if name in self._quotas:
             for address in addresses:
-                self._by_address.setdefault(_normal(address), quota)
+                self._by_address.setdefault(normal_address(address), quota)
 
     def _prune(self) -> None:
         """Remove the rates of addresses that have not connected for a while, from time to time."""
@@ -112,14 +113,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _normal(address: str) -> str:
-    """Return an address in its usual form; an IPv4 address that is mapped to IPv6 as IPv4."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address  # of a simulated network
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(parsed)

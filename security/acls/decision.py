@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from security.acls.rules import AclRules
 from security.acls.types import Operation, ResourceType
+from security.addresses import normal_address
 from security.principal import Principal
 
 
@@ -24,12 +25,13 @@ class AclDecisions:
             return True
         if self._allows_without_acls and not self._rules.have_any_for(resource_type, name):
             return True
-        return self._rules.allow(str(principal), host, operation, resource_type, name)
+        return self._rules.allow(str(principal), normal_address(host), operation, resource_type, name)
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether a user may do this with any resource of a type, which need not exist."""
         if principal in self._super_users:
             return True
+        host = normal_address(host)
         if self._allows_without_acls and not self._rules.deny_all(str(principal), host, operation, resource_type):
             return True
         return self._rules.allow_any(str(principal), host, operation, resource_type)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from security.acls.binding import ANY_NAME, ANY_USER, AccessRule, AclBinding, AclFilter, ResourcePattern
 from security.acls.names import NameSet
 from security.acls.types import Operation, Permission, ResourceType
+from security.addresses import normal_address
 
 IMPLIED_BY = {
     Operation.DESCRIBE: (
@@ -44,12 +45,13 @@ class AclRules:
     def set(self, pattern: ResourcePattern, rules: Iterable[AccessRule]) -> bool:
         """Replace the rules of a pattern. Return whether anything changed."""
         old, new = self.rules_of(pattern), frozenset(rules)
-        for rule in old - new:
+        old_indexed, new_indexed = _indexed(old), _indexed(new)
+        for rule in old_indexed - new_indexed:
             names = self._names[pattern.resource_type, rule]
             names.discard(pattern)
             if not names:
                 del self._names[pattern.resource_type, rule]
-        for rule in new - old:
+        for rule in new_indexed - old_indexed:
             self._names.setdefault((pattern.resource_type, rule), NameSet()).add(pattern)
         known = self._known.setdefault(pattern.resource_type, NameSet())
         if new:
@@ -128,3 +130,8 @@ class AclRules:
                 names = self._names.get((resource_type, AccessRule(who, where, operation, permission)))
                 if names is not None:
                     yield names
+
+
+def _indexed(rules: frozenset[AccessRule]) -> frozenset[AccessRule]:
+    """Return the rules with hosts in one form: Java writes IPv6 addresses in another one."""
+    return frozenset(rule._replace(host=normal_address(rule.host)) for rule in rules)

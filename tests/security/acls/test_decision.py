@@ -128,3 +128,22 @@ def test_a_super_user_needs_a_type_and_a_name(text):
 )
 def test_super_users_as_kafka_reads_them(text, names):
     assert {user.name for user in parse_super_users(text)} == names
+
+
+def test_an_ipv6_host_is_the_same_in_both_spellings():
+    """Kafka's Java writes 0:0:0:0:0:0:0:1 in ACLs; a socket of Python says ::1."""
+    rules = rules_of("allow User:* Read on literal Topic t")
+    topic = ResourcePattern(ResourceType.TOPIC, "t")
+    decisions = AclDecisions(rules, frozenset(), allows_without_acls=False)
+    asked = (Principal("User", "eve"), "::1", Operation.READ, ResourceType.TOPIC, "t")
+    assert decisions.allows(*asked)
+    both = {
+        AccessRule("User:eve", host, Operation.READ, Permission.DENY) for host in ("0:0:0:0:0:0:0:1", "::1")
+    } | rules.rules_of(topic)
+    rules.set(topic, both)
+    assert not decisions.allows(*asked)
+    rules.set(topic, [rule for rule in both if rule.host != "::1"])
+    assert not decisions.allows(*asked)
+    assert not decisions.allows(asked[0], "::0001", *asked[2:])
+    rules.set(topic, [rule for rule in both if rule.permission is Permission.ALLOW])
+    assert decisions.allows(*asked)
