@@ -72,6 +72,10 @@ class _HeldRefusal:
             self._timer.cancel()
 
 
+MAX_REFUSED_BYTES = 8 * 1024
+"""A larger request before the login gets no answer: it would have to be decoded, which takes time."""
+
+
 class Login:
     """The frame handler of a connection until its client is authenticated."""
 
@@ -129,6 +133,8 @@ class Login:
         if not dispatcher.serves(api_key, version):
             raise _RefusedError(f"a request (API key {api_key}, version {version}) is not served")
         if api_key != ApiKey.SASL_AUTHENTICATE:
+            if len(frame) > MAX_REFUSED_BYTES:
+                raise _RefusedError(f"a large request (API key {api_key}) was sent instead of SaslAuthenticate")
             answer = dispatcher.refusal(frame, connection, ErrorCode.ILLEGAL_SASL_STATE)
             raise _RefusedError(f"a request (API key {api_key}) was sent instead of SaslAuthenticate", answer)
         header, offset = decode_request_header(frame)

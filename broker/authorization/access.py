@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 MAX_CACHED = 20_000
 """Decisions in the cache: clients choose names, so it is emptied at this size."""
+MAX_CACHED_NAME = 249
+"""The length of the longest name whose decisions are cached: that of a topic. Clients choose names of any length."""
 
 _Key = tuple[Principal, str, Operation, ResourceType, str]
 
@@ -79,7 +81,8 @@ class Access:
         except Exception:
             logger.exception("the authorizer failed; the operation is denied")
             return False
-        if len(self._decisions) >= MAX_CACHED:
-            self._decisions.clear()
-        self._decisions[key] = allowed
+        if len(key[-1]) <= MAX_CACHED_NAME:
+            if len(self._decisions) >= MAX_CACHED:
+                self._decisions.clear()
+            self._decisions[key] = allowed
         return allowed

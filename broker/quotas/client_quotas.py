@@ -7,6 +7,7 @@ exceeds a quota is answered at once; then nothing is read from its connection fo
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -45,6 +46,8 @@ NOT_THROTTLED: Final = frozenset(
 
 MAX_CACHED: Final = 10_000
 """Clients whose limits are kept. A client may choose any client id, so there must be a limit."""
+MAX_CLIENT_ID: Final = 256
+"""The length of the longest client id that is kept. Of longer ones a hash is kept, so that they cost no memory."""
 PRUNE_AT: Final = 1000
 """The number of shares at which those that are not used any more are removed."""
 
@@ -222,7 +225,8 @@ class ClientQuotas:
         for path in paths_for(user, client_id or ""):
             for name, quota in self._quotas.get(path, {}).items():
                 found.setdefault(name, (path, quota))
-        keyed = {name: (_share_key(name, path, user, client_id or ""), quota) for name, (path, quota) in found.items()}
+        shown_id = _short(client_id or "")
+        keyed = {name: (_share_key(name, path, user, shown_id), quota) for name, (path, quota) in found.items()}
         if len(self._rates) + len(self._buckets) >= self._prune_at:
             self._prune()
         limits = Limits(
@@ -233,7 +237,8 @@ class ClientQuotas:
         )
         if not found:
             limits = NO_LIMITS
-        self._limits[user, client_id] = limits
+        if len(client_id or "") <= MAX_CLIENT_ID:
+            self._limits[user, client_id] = limits
         return limits
 
     def _rate(self, keyed: tuple[ShareKey, float] | None) -> Share[SampledRate] | None:
@@ -267,6 +272,13 @@ class ClientQuotas:
     def shares(self, at_most: int) -> Iterator[AnyShare]:
         """Return shares that are in use, for metrics."""
         return islice(chain(self._rates.values(), self._buckets.values()), at_most)
+
+
+def _short(client_id: str) -> str:
+    """Return a client id, or the hash of a long one."""
+    if len(client_id) <= MAX_CLIENT_ID:
+        return client_id
+    return hashlib.sha256(client_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _share_key(name: str, path: str, user: str, client_id: str) -> ShareKey:

@@ -100,6 +100,15 @@ async def test_an_unauthenticated_request_has_no_effect(broker: Broker) -> None:
         assert "made-by-nobody" not in {topic.name for topic in known.topics}
 
 
+async def test_a_large_request_between_handshake_and_password_gets_no_answer(broker: Broker) -> None:
+    """It is not decoded: that would take the broker's time."""
+    topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(1000)]
+    async with wire_client(servers(broker)) as client:
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        client.send_raw(frame(MetadataRequest(topics=topics), 9))
+        assert await rest(client) == []
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI", "ANONYMOUS", "EXTERNAL", ""])
 async def test_a_mechanism_cannot_be_downgraded(broker: Broker, mechanism: str) -> None:
     """Another listener has the mechanism; this one does not."""

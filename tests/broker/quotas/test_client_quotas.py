@@ -201,3 +201,14 @@ def test_throttled_requests_are_counted():
     assert (share.throttled, share.throttled_ms) == (2, 3000)
     assert math.isclose(share.measure.rate(one.time_s), 12)
     assert list(one.shares(0)) == []
+
+
+def test_a_long_client_id_is_limited_and_not_kept():
+    quotas = Quotas(**{"clients/<default>": {"producer_byte_rate": "10"}})
+    long_id = "\N{EARTH GLOBE EUROPE-AFRICA}" * 8000
+    assert quotas.count("u", long_id, 1000, 0) > 0
+    assert quotas.count("u", long_id, 1, 0) > 0  # the same share
+    assert quotas.count("u", long_id + "x", 1, 0) == 0
+    [one, other] = quotas.shares(10)
+    assert len(one.client_id) == len(other.client_id) == 64
+    assert not quotas._limits
