@@ -14,7 +14,15 @@ from build_backend.wheel import relocation_for
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("*.md", "*.toml", "*.txt", "*.yml", "Makefile", "docs/**/*", "examples/**/*", "*/**/README.md")
-MODULES = ("client.py", "broker.py", "protocol.py", "registry/__init__.py", "storage/__init__.py", "replication.py")
+MODULES = (
+    "client.py",
+    "broker.py",
+    "protocol.py",
+    "registry/__init__.py",
+    "storage/__init__.py",
+    "replication.py",
+    "security.py",
+)
 HOSTILE = 'raise ImportError(f"{__file__} was imported: it is not a part of Ottla")\n'
 
 
