@@ -13,7 +13,6 @@ binds no channel, and asks for at least 4096 iterations.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -37,6 +36,7 @@ _NAME: Final = r"(?:[^\x00=,]|=2C|=3D)+"
 _VALUE: Final = r"[^\x00,]+"
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64: Final = r"[A-Za-z0-9/+]*={0,2}"
+_ITERATIONS: Final = r"[0-9]{1,9}"
 _EXTENSIONS: Final = rf"(?P<extensions>(?:,[A-Za-z]+={_VALUE})*)"
 _MANDATORY: Final = rf"(?:m={_VALUE},)?"
 _CLIENT_FIRST: Final = (
@@ -44,7 +44,7 @@ _CLIENT_FIRST: Final = (
     rf"(?P<bare>{_MANDATORY}n=(?P<user>{_NAME}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
 )
 _SERVER_FIRST: Final = (
-    rf"{_MANDATORY}r=(?P<nonce>{_PRINTABLE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}}){_EXTENSIONS}"
+    rf"{_MANDATORY}r=(?P<nonce>{_PRINTABLE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>{_ITERATIONS}){_EXTENSIONS}"
 )
 _CLIENT_FINAL: Final = (
     rf"(?P<without_proof>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
@@ -141,8 +141,10 @@ class ScramCredential(NamedTuple):
     def parse(cls, text: str) -> ScramCredential:
         """Read what `text` returns. Raises SaslMessageError without the text."""
         fields = dict(part.partition("=")[::2] for part in text.split(","))
-        if sorted(fields) != ["iterations", "salt", "server_key", "stored_key"] or not fields["iterations"].isdecimal():
+        if sorted(fields) != ["iterations", "salt", "server_key", "stored_key"]:
             raise SaslMessageError("a SCRAM credential must consist of salt, stored_key, server_key and iterations")
+        if not re.fullmatch(_ITERATIONS, fields["iterations"]):
+            raise SaslMessageError("the iterations of a SCRAM credential must be a number of at most 9 digits")
         keys = [_from_base64(fields[name]) for name in ("salt", "stored_key", "server_key")]
         return cls(keys[0], keys[1], keys[2], int(fields["iterations"]))
 
@@ -296,7 +298,7 @@ def _to_base64(data: bytes) -> str:
 def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error, or a character that is not ASCII
         raise SaslMessageError("a field of a SCRAM message is not base64") from None
 
 
