@@ -24,6 +24,8 @@ KEY_FACTORIES: Final = {
     "PBKDF2WithHmacSHA1": "sha1",
 }
 KEY_BITS: Final = (128, 192, 256)
+MAX_ITERATIONS: Final = 1_000_000
+"""A larger number would stop the event loop for seconds. Kafka's default is 4096."""
 _SALT_BYTES: Final = 256
 _BLOCK_BYTES: Final = 16
 
@@ -54,7 +56,7 @@ class PasswordEncoder:
         self._random = random
 
     def encode(self, password: str) -> str:
-        """Return the encrypted form. Raises PasswordError if cryptography is not installed."""
+        """Return the encrypted form. Raises PasswordError, for example if cryptography is not installed."""
         salt, vector = self._random(_SALT_BYTES), self._random(_BLOCK_BYTES)
         clear = password.encode()
         missing = _BLOCK_BYTES - len(clear) % _BLOCK_BYTES
@@ -73,7 +75,7 @@ class PasswordEncoder:
         return ",".join(f"{name}:{value}" for name, value in fields.items())
 
     def decode(self, text: str) -> str:
-        """Return the password. Raises PasswordError if the text is not of this secret, or of another cipher."""
+        """Return the password. Raises PasswordError if the text is of another secret or cipher, or damaged."""
         fields = dict(field.partition(":")[::2] for field in text.split(","))
         if fields.get("cipherAlgorithm", CIPHER) != CIPHER:
             raise PasswordError(f"only passwords encrypted with {CIPHER} can be read")
@@ -89,11 +91,17 @@ class PasswordEncoder:
             password = clear[: -clear[-1]].decode()
             if len(password) == int(fields["passwordLength"]):
                 return password
-        except (KeyError, ValueError, IndexError):
+        except (KeyError, ValueError, IndexError, OverflowError):
             pass
         raise PasswordError("the password was encrypted with another secret, or is damaged")
 
     def _key(self, key_factory: str, salt: bytes, iterations: int, bits: int) -> bytes:
+        if bits not in KEY_BITS:  # checked first: a long key would take as much time as many iterations
+            raise PasswordError(
+                f"the key length of an encrypted password must be one of {', '.join(map(str, KEY_BITS))}"
+            )
+        if iterations > MAX_ITERATIONS:
+            raise PasswordError(f"an encrypted password must have at most {MAX_ITERATIONS} iterations")
         return hashlib.pbkdf2_hmac(KEY_FACTORIES[key_factory], self._secret, salt, iterations, bits // 8)
 
 

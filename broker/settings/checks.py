@@ -13,7 +13,7 @@ from registry.paths import validate_path
 from registry.znodes.tree import is_ours
 from registry.zookeeper.address import ZooKeeperAddress
 from security.acls.decision import parse_super_users
-from security.password_encoder import CIPHER, KEY_BITS, KEY_FACTORIES
+from security.password_encoder import CIPHER, KEY_BITS, KEY_FACTORIES, MAX_ITERATIONS
 from storage.setting import ConfigError
 
 if TYPE_CHECKING:
@@ -253,6 +253,9 @@ def _check_password_encoder(config: BrokerConfig) -> None:
     ):
         if value is not None and value not in allowed:
             raise ConfigError(name, value, f"must be one of {', '.join(map(str, allowed))}")
+    iterations = config.password_encoder_iterations
+    if iterations > MAX_ITERATIONS:
+        raise ConfigError("password.encoder.iterations", iterations, f"must be at most {MAX_ITERATIONS}")
 
 
 def _check_groups(config: BrokerConfig) -> None:

@@ -1,10 +1,12 @@
 """Passwords as Kafka stores them in ZooKeeper."""
 
 import json
+import re
+import time
 
 import pytest
 
-from security.password_encoder import PasswordEncoder, PasswordError
+from security.password_encoder import MAX_ITERATIONS, PasswordEncoder, PasswordError
 from support.reference import REFERENCE
 
 
@@ -51,3 +53,19 @@ def test_another_secret_and_damage_are_reported_without_the_password():
     ):
         with pytest.raises(PasswordError):
             encoder.decode(damaged)
+
+
+@pytest.mark.parametrize("field", ["iterations", "keyLength"])
+@pytest.mark.parametrize("value", ["0", "-1", "1000001", "9" * 12, "9" * 100, "9" * 5000])
+def test_numbers_that_no_password_has_are_refused_at_once(field, value):
+    text = re.sub(rf"{field}:[0-9]+", f"{field}:{value}", recorded())
+    begin = time.perf_counter()
+    with pytest.raises(PasswordError):
+        PasswordEncoder("encoder-secret").decode(text)
+    assert time.perf_counter() - begin < 1
+
+
+def test_too_many_iterations_are_refused_with_their_bound():
+    encoder = PasswordEncoder("s", iterations=MAX_ITERATIONS + 1)
+    with pytest.raises(PasswordError, match=str(MAX_ITERATIONS)):
+        encoder.encode("secret")

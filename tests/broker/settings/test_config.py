@@ -45,6 +45,7 @@ SPECIMENS = {
     "offsets.commit.required.acks": ("1", "2"),
     "offsets.topic.compression.codec": ("4", "5"),
     "password.encoder.cipher.algorithm": ("AES/CBC/PKCS5Padding", "AES/GCM/NoPadding"),
+    "password.encoder.iterations": ("1000000", "1000001"),
     "password.encoder.key.length": ("256", "8"),
     "password.encoder.keyfactory.algorithm": ("PBKDF2WithHmacSHA256", "FOO"),
     "password.encoder.old.secret": ("x", None),
