@@ -27,7 +27,10 @@ KINDS = (USERS, CLIENTS, IPS)
 
 Config = Mapping[str, str]
 Subscriber = Callable[[str, Config], None]
-"""Called with the path of an entity and its config, which is empty if the entity has none any more."""
+"""Called with the path of an entity and its config, which is empty if the entity has none any more.
+
+An exception is logged without its text and without the config: both may be secret. The other subscribers are called.
+"""
 
 
 class EntityConfigs:
@@ -48,7 +51,7 @@ class EntityConfigs:
         """Call `subscriber` for every config that is known, and again after each change."""
         self._subscribers.append(subscriber)
         for path, config in self._configs.items():
-            subscriber(path, config)
+            _call(subscriber, path, config)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -109,7 +112,7 @@ class EntityConfigs:
         else:
             del self._configs[path]
         for subscriber in self._subscribers:
-            subscriber(path, config)
+            _call(subscriber, path, config)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -166,6 +169,14 @@ def is_entity_path(path: str) -> bool:
     if len(parts) == 2:
         return parts[0] in KINDS
     return len(parts) == 4 and parts[0] == USERS and parts[2] == CLIENTS
+
+
+def _call(subscriber: Subscriber, path: str, config: Config) -> None:
+    try:
+        subscriber(path, config)
+    except Exception as error:  # one bad value must not end the broker
+        name = getattr(subscriber, "__qualname__", type(subscriber).__name__)
+        logger.error("the config of %s is not applied by %s: %s", path, name, type(error).__name__)
 
 
 def _known(version: int | None) -> int:

@@ -152,6 +152,23 @@ async def test_an_invalid_config_or_path_is_ignored_without_its_text(tmp_path, c
         assert "planted-secret" not in caplog.text
 
 
+async def test_an_exception_of_a_subscriber_is_logged_without_values_and_the_others_are_called(tmp_path, caplog):
+    calls = []
+
+    def fails(path, config):
+        raise ValueError(f"{config} is wrong")
+
+    async with stores(tmp_path) as (_registry, store):
+        store.entities.subscribe(fails)
+        store.entities.subscribe(lambda path, config: calls.append((path, dict(config))))
+        await store.entities.alter("users/alice", setting(x="planted-secret"))
+        store.entities.subscribe(fails)
+        assert calls == [("users/alice", {"x": "planted-secret"})]
+        assert len([one for one in caplog.records if "users/alice" in one.getMessage()]) == 2
+        assert "ValueError" in caplog.text
+        assert "planted-secret" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("path", "is_one"),
     [
