@@ -105,10 +105,9 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             refused = [] if is_follower else self._refused_in(session, context)
             wanted = session.wanted()
         else:
-            wanted = [one for _, one in self._wanted(request, version)]
-            refused = [] if is_follower else self._refused(wanted, context)
-            if refused:
-                wanted = [one for one in wanted if one not in refused]
+            wanted, refused = [one for _, one in self._wanted(request, version)], []
+            if not is_follower:
+                wanted, refused = self._split(wanted, context)
         max_bytes = request.max_bytes
         if not is_follower:
             max_bytes = min(max_bytes, self._max_bytes)
@@ -157,9 +156,18 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
 
         return may_read
 
-    def _refused(self, wanted: Sequence[FetchPartition], context: RequestContext) -> list[FetchPartition]:
+    def _split(
+        self, wanted: list[FetchPartition], context: RequestContext
+    ) -> tuple[list[FetchPartition], list[FetchPartition]]:
+        """Return what the consumer may read, and what it may not."""
         may_read = self._may_read(context)
-        return [] if may_read is None else [one for one in wanted if not may_read(one)]
+        if may_read is None:
+            return wanted, []
+        allowed: list[FetchPartition] = []
+        refused: list[FetchPartition] = []
+        for one in wanted:
+            (allowed if may_read(one) else refused).append(one)
+        return allowed, refused
 
     def _refused_in(self, session: FetchSession, context: RequestContext) -> list[FetchPartition]:
         """Return what the consumer may not read in its session, and keep it from being read."""

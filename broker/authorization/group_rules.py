@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from broker.authorization.rule import ERRORS, Answer, Each, Gate, Need, Rule, after, named
 from broker.requests.context import RequestContext
@@ -20,6 +21,8 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -35,6 +38,7 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 DESCRIBE_TOPIC = Need(TOPIC, Operation.DESCRIBE)
 DESCRIBE_GROUP = Need(GROUP, Operation.DESCRIBE)
+T = TypeVar("T", OffsetFetchRequestTopic, OffsetFetchRequestTopics)
 
 
 class OffsetFetchRule(Rule):
@@ -56,9 +60,8 @@ class OffsetFetchRule(Rule):
             return OffsetFetchResponse(error_code=ERRORS[GROUP] if context.api_version >= 2 else ErrorCode.NONE)
         if request.topics is None:
             return after(handler.handle(request, context), lambda response: _hide(response, context, gate))
-        denied = [topic for topic in request.topics if not gate.allows(context, DESCRIBE_TOPIC, topic.name)]
         narrowed = copy.copy(request)
-        narrowed.topics = [topic for topic in request.topics if topic not in denied]
+        narrowed.topics, denied = _split(request.topics, context, gate)
         answers = [_old_refusal(topic.name, topic.partition_indexes) for topic in denied]
         if denied and not narrowed.topics:
             return OffsetFetchResponse(topics=answers)
@@ -82,10 +85,9 @@ class OffsetFetchRule(Rule):
                 continue
             narrowed, answers = group, []
             if group.topics is not None:
-                hidden = [topic for topic in group.topics if not gate.allows(context, DESCRIBE_TOPIC, topic.name)]
-                answers = [_refusal(topic.name, topic.partition_indexes) for topic in hidden]
                 narrowed = copy.copy(group)
-                narrowed.topics = [topic for topic in group.topics if topic not in hidden]
+                narrowed.topics, hidden = _split(group.topics, context, gate)
+                answers = [_refusal(topic.name, topic.partition_indexes) for topic in hidden]
             allowed.append(narrowed)
             denied.append(answers)
         if not allowed:
@@ -103,6 +105,15 @@ class OffsetFetchRule(Rule):
         narrowed_request = copy.copy(request)
         narrowed_request.groups = allowed
         return after(handler.handle(narrowed_request, context), finish)
+
+
+def _split(topics: Iterable[T], context: RequestContext, gate: Gate) -> tuple[list[T], list[T]]:
+    """Return the topics that the client may describe, and the others."""
+    allowed: list[T] = []
+    denied: list[T] = []
+    for topic in topics:
+        (allowed if gate.allows(context, DESCRIBE_TOPIC, topic.name) else denied).append(topic)
+    return allowed, denied
 
 
 def _hide(response: Any, context: RequestContext, gate: Gate) -> Message:
