@@ -148,11 +148,17 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         if access is None:
             return None
 
+        decided: dict[str, bool] = {}  # each topic is decided on once, not each partition
+
         def may_read(one: FetchPartition) -> bool:
             topic = one.topic or names.get(one.topic_id, "")
-            # Without a topic of this id, the answer is UNKNOWN_TOPIC_ID for everybody.
-            is_unknown = not topic and one.topic_id != ZERO_UUID
-            return is_unknown or access.allows(context, API, AclOperation.READ, ResourceType.TOPIC, topic)
+            if not topic and one.topic_id != ZERO_UUID:
+                return True  # without a topic of this id, the answer is UNKNOWN_TOPIC_ID for everybody
+            allowed = decided.get(topic)
+            if allowed is None:
+                allowed = access.allows(context, API, AclOperation.READ, ResourceType.TOPIC, topic)
+                decided[topic] = allowed
+            return allowed
 
         return may_read
 

@@ -39,12 +39,16 @@ class Access:
     def allows(
         self, context: RequestContext, api: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
-        """Whether the client of a request may do this; the audit log has a line for it."""
+        """Whether the client of a request may do this; the audit log has one line for it in each request."""
         allowed = self.sees(context, operation, resource_type, name)
-        if not allowed:
-            log_denied(context, api, operation, resource_type, name)
-        elif audit_logger.isEnabledFor(logging.DEBUG):
-            log_allowed(context, api, operation, resource_type, name)
+        if not allowed or audit_logger.isEnabledFor(logging.DEBUG):
+            decision = (allowed, operation, resource_type, name)
+            if context.audited is None:
+                context.audited = set()
+            if decision not in context.audited:
+                context.audited.add(decision)
+                log = log_allowed if allowed else log_denied
+                log(context, api, operation, resource_type, name)
         return allowed
 
     def sees(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:

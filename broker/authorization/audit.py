@@ -1,5 +1,7 @@
 """The audit log of authorization: every denied decision (INFO) and, at level DEBUG, every allowed one.
 
+A request that needs the same decision several times, for instance for each partition of a topic, has one line for it.
+
 It is a logger of its own, as Kafka's `kafka.authorizer.logger`, named after this module. A line has the fields
 `principal`, `host`, `operation`, `resource`, `api`, `client_id` and `listener`. Texts that clients choose are JSON
 strings in ASCII, so that no client can begin a new line or a new field.

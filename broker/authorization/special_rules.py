@@ -64,7 +64,7 @@ class ProduceRule(Rule):
         denied: list[TopicProduceData] = []
         allowed: list[TopicProduceData] = []
         for topic in request.topic_data:
-            (allowed if gate.sees(context, self._write, topic.name) else denied).append(topic)
+            (allowed if gate.allows(context, self._write, topic.name) else denied).append(topic)
         answers = handler.failed(part_of(request, "topic_data", denied), NO_TOPIC).responses
         answer: Answer = ProduceResponse()
         if allowed:

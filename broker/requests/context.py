@@ -16,6 +16,7 @@ class RequestContext:
     __slots__ = (
         "_resumed_s",
         "api_version",
+        "audited",
         "busy_s",
         "client_id",
         "connection",
@@ -44,6 +45,8 @@ class RequestContext:
         """How long the handler wants the connection to be throttled."""
         self.is_settled = False
         """Whether the handler has counted the request for the quotas of its client."""
+        self.audited: set[object] | None = None
+        """The decisions of this request that the audit log has; None if it has none."""
         self.busy_s = 0.0
         """Time that the event loop has worked on this request before the last `pause`."""
         self._resumed_s = started_s
