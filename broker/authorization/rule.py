@@ -63,6 +63,11 @@ class Gate:
         """Whether this broker creates topics on first use."""
         return self._services.config.auto_create_topics_enable
 
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._services.is_controller()
+
     def allows(self, context: RequestContext, need: Need, name: str = CLUSTER_NAME) -> bool:
         """Whether the client may do this with the resource of this name; by default the cluster."""
         return self.access.allows(context, self.api, need.operation, need.resource, name)

@@ -129,6 +129,7 @@ class MetadataRule(Rule):
             else:
                 refused.append(answer)
         nothing_left = not wants_all and not allowed
+        by_id = {topic.topic_id for topic in allowed if topic.name is None}
 
         def finish(response: MetadataResponse) -> MetadataResponse:
             if wants_all:
@@ -137,6 +138,12 @@ class MetadataRule(Rule):
                 ]
             elif nothing_left:
                 response.topics = []  # in version 0, an empty list asked for all
+            elif by_id:
+                # The handler may have waited, and may know topics that had no name when the request came.
+                response.topics = [
+                    self._described(topic, context, gate) if topic.topic_id in by_id else topic
+                    for topic in response.topics
+                ]
             self._tell_operations(response, request, context, gate)
             response.topics = [*response.topics, *refused]
             return response
@@ -151,11 +158,17 @@ class MetadataRule(Rule):
         if name is None:
             name = gate.snapshot.topic_names.get(topic.topic_id)
             if name is None or gate.allows(context, self._describe, name):
-                return None
-            return MetadataResponseTopic(error_code=NO_TOPIC, name=None, topic_id=topic.topic_id)
+                return None  # an id without a name: `handle` asks again when the answer is there
+            return _refused_id(topic.topic_id)
         if gate.allows(context, self._describe, name) and self._may_create(name, request, context, gate):
             return None
         return MetadataResponseTopic(error_code=NO_TOPIC, name=name)
+
+    def _described(self, topic: MetadataResponseTopic, context: RequestContext, gate: Gate) -> MetadataResponseTopic:
+        """Return the answer for a topic, or its refusal if the client may not describe it."""
+        if not topic.name or gate.allows(context, self._describe, topic.name):
+            return topic
+        return _refused_id(topic.topic_id)
 
     def _may_create(self, name: str, request: MetadataRequest, context: RequestContext, gate: Gate) -> bool:
         """Whether the topic exists, or is not created, or may be created."""
@@ -173,6 +186,10 @@ class MetadataRule(Rule):
                     topic.topic_authorized_operations = gate.access.operations(context, TOPIC, topic.name)
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = cluster_operations(context, gate)
+
+
+def _refused_id(topic_id: bytes) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=NO_TOPIC, name=None, topic_id=topic_id)
 
 
 def cluster_operations(context: RequestContext, gate: Gate) -> int:
@@ -246,7 +263,10 @@ class DeleteTopicsRule(Rule):
     def handle(
         self, handler: Handler[Any, Any], request: DeleteTopicsRequest, context: RequestContext, gate: Gate
     ) -> Answer:
-        """See `Rule`."""
+        """See `Rule`. As in Kafka, a broker that is not the controller says so before it asks for permission."""
+        if not gate.is_controller:
+            unserved: Message = handler.failed(request, ErrorCode.NOT_CONTROLLER)
+            return unserved
         allowed: list[DeleteTopicState] = []
         refused: list[DeletableTopicResult] = []
         topics = request.topics or [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
@@ -277,7 +297,8 @@ class DeleteTopicsRule(Rule):
             return DeletableTopicResult(name=topic.name, topic_id=ZERO_UUID, error_code=NO_TOPIC)
         name = gate.snapshot.topic_names.get(topic.topic_id)
         if name is None:
-            return None  # the answer is UNKNOWN_TOPIC_ID for everybody
+            # Not left to the handler, which may find a topic of this id later, when nobody asks for permission.
+            return DeletableTopicResult(name=None, topic_id=topic.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
         described = gate.sees(context, self._describe, name)
         if described and gate.allows(context, self._delete, name):
             return None
