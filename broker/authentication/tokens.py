@@ -21,7 +21,7 @@ from broker.settings.store import NOTIFICATION_LIFETIME_MS
 from client.wire.backoff import Backoff, Retries
 from protocol.error_codes import ErrorCode
 from protocol.uuid import random_uuid, uuid_to_string
-from registry.errors import NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
+from registry.errors import BadArgumentsError, NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
 from registry.znodes.delegation_tokens import (
@@ -258,7 +258,7 @@ class DelegationTokens:
                     await self._load(DelegationTokenChangeZnode.decode(data, path).token_id)
             except NoNodeError:
                 continue
-            except ZnodeFormatError as error:
+            except (ZnodeFormatError, BadArgumentsError) as error:  # BadArgumentsError: no znode can have this name
                 logger.error("a change of a delegation token is ignored: %s", error)
             self._seen = max(self._seen, name)
 

@@ -18,7 +18,14 @@ from weakref import WeakValueDictionary
 
 from broker.settings.store import NOTIFICATION_LIFETIME_MS
 from client.wire.backoff import Backoff, Retries
-from registry.errors import BadVersionError, NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
+from registry.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    RegistryError,
+    ZnodeFormatError,
+)
 from registry.interface import Registry
 from registry.pipeline import read_all
 from registry.znodes.acls import (
@@ -197,7 +204,7 @@ class AclStore:
                 await self._load(pattern)
             except NoNodeError:
                 continue
-            except ZnodeFormatError as error:
+            except (ZnodeFormatError, BadArgumentsError) as error:  # BadArgumentsError: no znode can have this name
                 logger.error("a change of ACLs is ignored, the rules before it stay in force: %s", error)
             self._seen[parent] = name  # only after success, so that a failed notification is retried
 

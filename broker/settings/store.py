@@ -18,7 +18,7 @@ from broker.settings.dynamic import DynamicBrokerConfig
 from broker.settings.entities import KINDS, EntityConfigs
 from broker.settings.stored_passwords import StoredPasswords
 from client.wire.backoff import Backoff, Retries
-from registry.errors import NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
+from registry.errors import BadArgumentsError, NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
 from registry.znodes.configs import (
@@ -224,11 +224,17 @@ class ConfigStore:
                 logger.error("a config change is ignored: %s", error)
                 self._seen = name
                 continue
-            entity_type, _, entity = change.entity_path.partition("/")
-            if entity_type == "topics":
-                await self.load_topic(entity)
-            elif entity_type == "brokers":
-                await self.load_broker()
-            elif entity_type in KINDS:
-                await self.entities.load(change.entity_path)
+            try:
+                await self._load(change.entity_path)
+            except BadArgumentsError as error:  # no znode can have this name
+                logger.error("a config change is ignored: %s", error)
             self._seen = name  # only after success, so that a failed notification is retried
+
+    async def _load(self, entity_path: str) -> None:
+        entity_type, _, entity = entity_path.partition("/")
+        if entity_type == "topics":
+            await self.load_topic(entity)
+        elif entity_type == "brokers":
+            await self.load_broker()
+        elif entity_type in KINDS:
+            await self.entities.load(entity_path)

@@ -24,6 +24,7 @@ from protocol.messages.describe_delegation_token import DescribeDelegationTokenR
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.messages.metadata import MetadataRequest
 from registry.embedded.store import EmbeddedStore
+from registry.znodes.delegation_tokens import DelegationTokenChangeZnode, DelegationTokenZnode
 from security.jaas import PLAIN_MODULE
 from security.principal import Principal
 from support.authorization import allow, put_acls
@@ -260,6 +261,21 @@ async def test_tokens_survive_a_restart_and_other_brokers_know_them(tmp_path: Pa
             await client.call(ExpireDelegationTokenRequest(hmac=later.hmac, expiry_time_period_ms=-1))
         await until(lambda: len(others.described(alice, None)) == 1, "the other broker knows that it is removed")
     await store.close()
+
+
+async def test_a_change_of_an_impossible_token_is_ignored_and_the_next_one_is_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with token_broker(tmp_path, Clock()) as broker:
+        token = await new_token(broker)
+        assert broker.services is not None
+        tokens, registry = broker.services.tokens, broker.services.registry_access.registry
+        await registry.delete(DelegationTokenZnode.path(token.token_id))
+        for token_id in ("", "..", token.token_id):
+            change = DelegationTokenChangeZnode(token_id=token_id)
+            await registry.create(DelegationTokenChangeZnode.path(), change.encode(), sequence=True)
+        await until(lambda: not tokens.described(Principal("User", "alice"), None), "the change after them is seen")
+        assert caplog.text.count("a change of a delegation token is ignored") == 2
 
 
 async def test_the_recorded_znode_of_a_token(tmp_path: Path) -> None:

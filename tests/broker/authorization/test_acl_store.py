@@ -156,6 +156,19 @@ async def test_a_change_that_cannot_be_read_leaves_the_rules_in_force(tmp_path, 
         assert acls_of(broker) == {acl}
 
 
+async def test_a_change_of_an_impossible_name_is_ignored_and_the_next_one_is_seen(tmp_path, caplog):
+    acl = allow("User:a", "Read", "Topic", "t")
+    async with authorized_broker(tmp_path / "data") as broker:
+        registry = broker.services.registry_access.registry
+        await authorizer_of(broker).create([acl])
+        await registry.delete("/kafka-acl/Topic/t")
+        for topic in ("", "a/../b", "t"):
+            change = AclChangeZnode(resource_type="TOPIC", resource=topic)
+            await registry.create(AclChangeZnode.path(), change.encode(), sequence=True)
+        await until(lambda: not acls_of(broker), "the change after them is seen")
+        assert caplog.text.count("a change of ACLs is ignored") == 2
+
+
 async def test_old_notifications_are_deleted():
     now_ms = 1_000_000
     store = await EmbeddedStore.open(now_ms=lambda: now_ms)

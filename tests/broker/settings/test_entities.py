@@ -169,6 +169,15 @@ async def test_an_exception_of_a_subscriber_is_logged_without_values_and_the_oth
         assert "planted-secret" not in caplog.text
 
 
+async def test_a_change_of_an_impossible_name_is_ignored_and_the_next_one_is_seen(tmp_path, caplog):
+    async with stores(tmp_path) as (registry, store):
+        await registry.create("/config/users/alice", ConfigZnode(config={"x": "1"}).encode())
+        for path in ("topics/", "topics/../x", "users/\0", "users/alice"):
+            await registry.create(ConfigChangeZnode.path(), ConfigChangeZnode(entity_path=path).encode(), sequence=True)
+        await until(lambda: store.entities["users/alice"] == {"x": "1"}, "the change after them is seen")
+        assert caplog.text.count("a config change is ignored") == 3
+
+
 @pytest.mark.parametrize(
     ("path", "is_one"),
     [
