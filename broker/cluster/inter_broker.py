@@ -89,7 +89,7 @@ def _versions(file: str | None) -> tuple[int, int, int] | None:
         return None
     try:
         found = Path(file).stat()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a zero byte in the name
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
 

@@ -199,7 +199,7 @@ class ListenerTls:
             return None
         try:
             found = self._stat(file)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a zero byte in the name
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
 

@@ -144,19 +144,22 @@ def _new_password() -> bytes:
 
 def _use(context: ssl.SSLContext, store: KeyStore, setting: str) -> None:
     certificates = "".join(ssl.DER_cert_to_PEM_cert(der) for der in store.chain)
-    with tempfile.TemporaryDirectory(prefix="ottla-tls-") as folder:  # mode 0700
-        file = Path(folder) / "key.pem"
-        file.touch(mode=0o600)
-        file.write_bytes(store.key + certificates.encode())
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="ottla-tls-") as folder:  # mode 0700
+            file = Path(folder) / "key.pem"
+            file.touch(mode=0o600)
+            file.write_bytes(store.key + certificates.encode())
             context.load_cert_chain(file, password=store.password)
-        except (ssl.SSLError, ValueError) as error:
-            reason = getattr(error, "reason", None)
-            if reason == "KEY_VALUES_MISMATCH":
-                rule = "the private key does not belong to the certificate"
-            else:
-                rule = f"OpenSSL refuses the key or its certificate ({reason or 'unknown reason'})"
-            raise TlsConfigError(setting, rule) from None
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None)
+        if reason == "KEY_VALUES_MISMATCH":
+            rule = "the private key does not belong to the certificate"
+        else:
+            rule = f"OpenSSL refuses the key or its certificate ({reason or 'unknown reason'})"
+        raise TlsConfigError(setting, rule) from None
+    except OSError as error:  # after SSLError, which is one
+        rule = f"OpenSSL reads keys from files only, and no temporary file can be written: {error.strerror or error}"
+        raise TlsConfigError(setting, rule) from None
 
 
 def _trust(context: ssl.SSLContext, certificates: list[bytes]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from security.tls.distinguished_name import subject_of
+from security.tls.distinguished_name import NameFormatError, subject_of
 from security.tls.errors import TlsConfigError
 
 SETTING = "ssl.keystore.location"
@@ -22,7 +22,7 @@ class CertificateIdentity:
 
     @classmethod
     def of(cls, certificate: bytes) -> CertificateIdentity:
-        """Read a certificate (DER). Raises NameFormatError, ValueError."""
+        """Read a certificate (DER). Raises TlsConfigError for a name that cannot be read, in it or in an extension."""
         from cryptography import x509  # optional
 
         try:
@@ -31,7 +31,12 @@ class CertificateIdentity:
             names = frozenset(f"{type(name).__name__}:{name.value}" for name in found)
         except x509.ExtensionNotFound:
             names = frozenset()
-        return cls(subject_of(certificate), names)
+        except (ValueError, x509.UnsupportedGeneralNameType, x509.DuplicateExtension):
+            raise TlsConfigError(SETTING, "the alternative names of a certificate cannot be read") from None
+        try:
+            return cls(subject_of(certificate), names)
+        except NameFormatError as error:
+            raise TlsConfigError(SETTING, str(error)) from None
 
 
 def check_successor(old: bytes | None, new: bytes | None, *, may_change_subject: bool, may_lose_names: bool) -> None:

@@ -115,8 +115,9 @@ def _store_type(setting: str, name: str) -> str:
 def _read(setting: str, location: str) -> bytes:
     try:
         return Path(location).read_bytes()
-    except OSError as error:
-        raise TlsConfigError(setting, f"{location} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        why = error.strerror if isinstance(error, OSError) else "it is not the name of a file"
+        raise TlsConfigError(setting, f"{location} cannot be read: {why}") from None
 
 
 # -- PEM ---------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import csv
 import random
+import tempfile
 
 import pytest
 
@@ -175,7 +176,7 @@ def test_another_host_name_starts(stores):
     assert security(secured("SSL", stores) | tls(stores, key="elsewhere.pem")).tls is not None
 
 
-def test_new_files_are_used_for_the_next_connection(stores, tmp_path):
+def test_new_files_are_used_for_the_next_connection(stores, tmp_path, monkeypatch):
     server_certificate().write(tmp_path / "server.pem")
     authority().write(tmp_path / "ca.pem")
     found = security(secured("SSL", stores) | tls(tmp_path))
@@ -183,6 +184,10 @@ def test_new_files_are_used_for_the_next_connection(stores, tmp_path):
     assert found.tls() is first
     (tmp_path / "server.pem").write_text("damaged")
     assert found.tls() is first
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        server_certificate().write(tmp_path / "server.pem")
+        assert found.tls() is first
     authority().issue("CN=new", sans=LOCAL).write(tmp_path / "server.pem")
     assert found.tls() is not first
 

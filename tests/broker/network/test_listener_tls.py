@@ -5,6 +5,7 @@ import contextlib
 import csv
 import logging
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,23 @@ async def test_a_wrong_file_is_reported_once(tmp_path, caplog):
         seen = looked
         await until(lambda: looked > seen + 3, "more looks at the file")
     assert caplog.text.count("keeps its stores") == 1
+
+
+async def test_a_missing_temporary_folder_is_reported_and_the_stores_stay(tmp_path, caplog, monkeypatch):
+    file, new = tmp_path / "server.pem", tmp_path / "new.pem"
+    server_certificate().write(file)
+    async with watched(listener_tls(keystore(str(file), None, "PEM"))) as tls:
+        before = tls.context
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        authority().issue("CN=broker,O=Ottla,C=DE", sans=LOCAL).write(new)
+        new.replace(file)
+        await until(lambda: "no temporary file can be written: No such file" in caplog.text, "an error")
+        assert tls.context is before
+
+
+def test_a_name_that_no_file_can_have_is_refused():
+    with pytest.raises(ConfigError, match="not the name of a file"):
+        listener_tls(keystore("a\0b", None, "PEM"))
 
 
 def test_client_certificates_of_sasl_ssl_need_the_prefix_of_the_listener(folder, caplog):

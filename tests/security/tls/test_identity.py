@@ -1,6 +1,7 @@
 """Which certificates may replace which on a running listener."""
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from security.tls.errors import TlsConfigError
@@ -15,6 +16,7 @@ def certificate(subject="CN=broker", sans=LOCAL, by=authority, **others):
 
 
 OLD = certificate()
+ONE_NAME = certificate(sans=("localhost",))
 
 
 @pytest.mark.parametrize(
@@ -45,4 +47,19 @@ def test_a_key_store_cannot_come_or_go():
     check_successor(None, None, **STRICT)
     for old, new in ((OLD, None), (None, OLD)):
         with pytest.raises(TlsConfigError):
+            check_successor(old, new, **STRICT)
+
+
+def odd_certificates():
+    """A SAN of an unknown type, a damaged one, and a subject that is no subject."""
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost")]).public_bytes()
+    for damage in (b"\x83", b"\xa2"):  # x400Address; a DNS name with the bits of a constructed value
+        yield ONE_NAME.replace(names, names[:2] + damage + names[3:])
+    yield OLD.replace(b"\x0c\x06broker", b"\x0c\x7fbroker")
+
+
+@pytest.mark.parametrize("odd", list(odd_certificates()))
+def test_certificates_that_cannot_be_read_are_refused_old_or_new(odd):
+    for old, new in ((OLD, odd), (odd, OLD)):
+        with pytest.raises(TlsConfigError, match="cannot be read"):
             check_successor(old, new, **STRICT)
