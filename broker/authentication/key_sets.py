@@ -7,6 +7,7 @@ cannot be read later is tried again with back-off, and the earlier keys stay.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
 from pathlib import Path
@@ -50,11 +51,18 @@ class KeySet:
 
     async def start(self) -> None:
         """Read the set for the first time. Raises BrokerStartError."""
+        url = urlsplit(self._settings.jwks_url)
+        if url.scheme == "http" and not _is_loopback(url.hostname or ""):
+            logger.warning(
+                "the keys of sasl.oauthbearer.jwks.endpoint.url=%s decide who can log in, and http: does not protect "
+                "them on the network: use https:",
+                self._settings.jwks_url,
+            )
         try:
             await self._read()
         except (OSError, ValueError) as error:
-            url = self._settings.jwks_url
-            raise BrokerStartError(f"sasl.oauthbearer.jwks.endpoint.url={url} cannot be read: {error}") from None
+            name = f"sasl.oauthbearer.jwks.endpoint.url={self._settings.jwks_url}"
+            raise BrokerStartError(f"{name} cannot be read: {error}") from None
 
     async def run(self) -> None:
         """Read the set again and again, until cancelled."""
@@ -83,10 +91,17 @@ class KeySet:
         text = await (asyncio.to_thread(_read_file, url.path) if url.scheme == "file" else _fetch(url.geturl()))
         try:
             key_set = json.loads(text)
-        except ValueError:
-            raise ValueError("it is not JSON") from None
+        except (ValueError, RecursionError):
+            raise ValueError("it is not JSON, or too deeply nested") from None
         for reader in self._readers:
             reader.set_keys(key_set)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _read_file(path: str) -> bytes:
@@ -99,7 +114,17 @@ async def _fetch(url: str) -> bytes:
 
     try:
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(
+                url,
+                allow_redirects=False,  # the keys decide who can log in: only this URL may give them
+            ) as response,
+        ):
+            if 300 <= response.status < 400:
+                raise OSError(
+                    f"the server redirects (status {response.status}), which is not followed: set the new URL"
+                )
             if response.status != 200:
                 raise OSError(f"the server answers with status {response.status}")
             body = bytearray()
