@@ -45,7 +45,12 @@ def check_successor(old: bytes | None, new: bytes | None, *, may_change_subject:
         if old is not new:
             raise TlsConfigError(SETTING, "a listener that runs can neither get its first key store nor lose it")
         return
-    before, after = CertificateIdentity.of(old), CertificateIdentity.of(new)
+    try:
+        before = CertificateIdentity.of(old)
+    except TlsConfigError as error:
+        rule = f"the certificate in use cannot be compared, so only a restart can replace it: {error.rule}"
+        raise TlsConfigError(SETTING, rule) from None
+    after = CertificateIdentity.of(new)
     if before.subject != after.subject and not may_change_subject:
         rule = f"the subject must stay {before.subject}, and is {after.subject} (ssl.allow.dn.changes)"
         raise TlsConfigError(SETTING, rule)
