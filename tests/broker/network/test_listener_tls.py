@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import csv
 import logging
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from broker.network.listener import Listener
 from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
-from ottla.jvm.java import find_java
 from storage.setting import ConfigError
 from support.certificates import LOCAL, Authority, authority, other_authority, server_certificate
+from support.keytool import keytool
 from support.polling import until
 from support.reference import REFERENCE
 
@@ -66,13 +65,12 @@ def folder(tmp_path_factory):
     authority().write(folder / "ca.p12")
     authority().write(folder / "ca.pem")
     (folder / "garbage").write_bytes(b"garbage" * 100)
-    keytool = find_java().with_name("keytool")
     importing = ["-importkeystore", "-srckeystore", folder / "server.p12", "-srcstorepass", "secret", "-noprompt"]
     for command in (
         [*importing, "-destkeystore", folder / "server.jks", "-deststoretype", "JKS", "-deststorepass", "secret"],
         ["-importcert", "-file", folder / "ca.pem", "-keystore", folder / "ca.jks", *TRUSTING],
     ):
-        subprocess.run([keytool, *command], check=True, capture_output=True)
+        keytool(*command)
     for name, issued in {
         "expired": authority().issue("CN=broker", expired=True),
         "future": authority().issue("CN=broker", future=True),

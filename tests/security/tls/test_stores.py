@@ -1,15 +1,13 @@
 """Key stores and trust stores, as the settings may name them: the rows of Kafka's start-up.tsv, and broken files."""
 
-import subprocess
-
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
-from ottla.jvm.java import find_java
 from security.tls.errors import TlsConfigError
 from security.tls.settings import TlsSettings
 from security.tls.stores import load_key_store, load_trust_store
 from support.certificates import authority, server_certificate
+from support.keytool import keytool
 
 
 def new_password():
@@ -33,7 +31,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def jks(folder):
     """The same as JKS stores, written by Java."""
-    keytool = find_java().with_name("keytool")
     importing = ["-importkeystore", "-srckeystore", folder / "server.p12", "-srcstorepass", "secret", "-noprompt"]
     commands = [
         [
@@ -65,7 +62,7 @@ def jks(folder):
         ],
     ]
     for command in commands:
-        subprocess.run([keytool, *command], check=True, capture_output=True)
+        keytool(*command)
     return folder
 
 
