@@ -136,10 +136,10 @@ class FetchSession:
             self.awake.setdefault(key, cached)
 
     def refuse(self, may_read: Callable[[FetchPartition], bool], allowed_for: object) -> list[FetchPartition]:
-        """Decide anew what the client may read; return what it may not.
+        """Decide again what the client may read; return what it may not.
 
         allowed_for: a value that is different when another client uses the session or its rights have changed. Then
-        idle partitions, which are not asked about at every request, are decided anew, too.
+        idle partitions, which are not asked about at every request, are decided again, too.
         """
         self.awake |= self._refused
         self._refused = {}

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _unpack_api = struct.Struct(">hh").unpack_from
 _pack_size = struct.Struct(">i").pack
 
+MAX_REFUSED_BYTES = 8 * 1024
+"""A larger request before the login gets no answer: it would have to be decoded, which takes time."""
+
 
 class Established(NamedTuple):
     """What a connection has proved before: it may authenticate again, as the same user and by the same mechanism."""
@@ -70,10 +73,6 @@ class _HeldRefusal:
         """See `PendingAnswer`."""
         if self._timer is not None:
             self._timer.cancel()
-
-
-MAX_REFUSED_BYTES = 8 * 1024
-"""A larger request before the login gets no answer: it would have to be decoded, which takes time."""
 
 
 class Login:

@@ -68,11 +68,11 @@ class _Route:
         versions = range(api.min_version, api.max_version + 1)
         # First version whose header has a client id: all but ControlledShutdown's version 0.
         self.client_id_from = min(v for v in versions if request_header_version(api.key, v) > 0)
-        # First version whose response header has tagged fields; ApiVersions never has them (KIP-511).
         self.is_produce = api.key is ApiKey.PRODUCE
         self.is_throttled = api.key not in NOT_THROTTLED
         fields = response_class(api.key).FIELDS
         self.tells_throttle_time = any(field.name == "throttle_time_ms" for field in fields)
+        # First version whose response header has tagged fields; ApiVersions never has them (KIP-511).
         self.tagged_from = min((v for v in versions if response_header_version(api.key, v) == 1), default=1 << 15)
 
 

@@ -67,7 +67,7 @@ def create(
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Create a token. Print its id and its password: whoever knows them can log in as the user."""
+    """Create a token. Print its id and its password: anyone who knows them can log in as the user."""
     renewers = _principals(renewer or [])
 
     async def main() -> None:
