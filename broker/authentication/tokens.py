@@ -1,35 +1,27 @@
 """Delegation tokens (KIP-48): secrets of limited life, with which a client logs in by SCRAM as the owner of the token.
 
 The password of a token is HMAC-SHA-512(delegation.token.secret.key, token id) in base64; it is stored nowhere. The rest
-of a token is in the registry, `/delegation_token/tokens/<id>`, and a notification tells every broker of a change. The
-broker that is the controller removes expired tokens.
+of a token is in the registry (`token_store`). The broker that is the controller removes expired tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hmac
 import logging
 import random
 from collections.abc import Callable, Collection
 
+from broker.authentication.token_store import TokenStore
 from broker.errors import BrokerError
 from broker.settings.config import BrokerConfig
-from broker.settings.store import NOTIFICATION_LIFETIME_MS
-from client.wire.backoff import Backoff, Retries
+from client.wire.backoff import Backoff
 from protocol.error_codes import ErrorCode
 from protocol.uuid import random_uuid, uuid_to_string
-from registry.errors import BadArgumentsError, NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
+from registry.errors import NoNodeError, RegistryError
 from registry.interface import Registry
-from registry.pipeline import read_all
-from registry.znodes.delegation_tokens import (
-    DelegationTokenChangesZnode,
-    DelegationTokenChangeZnode,
-    DelegationTokensZnode,
-    DelegationTokenZnode,
-)
+from registry.znodes.delegation_tokens import DelegationTokenZnode
 from security.principal import USER, Principal
 from security.sasl.scram import ScramCredential, ScramMechanism
 from security.sasl.scram_server import FindToken, ScramToken
@@ -62,14 +54,11 @@ class DelegationTokens:
         key = config.delegation_token_secret_key or config.delegation_token_master_key or ""
         self._key = key.encode()
         self._config = config
-        self._registry = registry
         self._now_ms = now_ms
-        self._retries = Retries(backoff)
         self._is_controller = is_controller
         self._random = rng or random.SystemRandom()
-        self._tokens: dict[str, DelegationTokenZnode] = {}
+        self._store = TokenStore(registry, now_ms, backoff, self._forget_credentials)
         self._credentials: dict[tuple[str, str], ScramCredential] = {}  # by token id and mechanism
-        self._seen = ""
 
     # -- logins --------------------------------------------------------------------------------------------------------
 
@@ -82,7 +71,7 @@ class DelegationTokens:
         """Return the search for a token that logs in by a mechanism."""
 
         def find(token_id: str) -> ScramToken | None:
-            token = self._tokens.get(token_id)
+            token = self._store.find(token_id)
             if token is None:
                 return None
             credential = self._credentials.get((token_id, mechanism.name))
@@ -119,8 +108,7 @@ class DelegationTokens:
             max_timestamp_ms=now_ms + lifetime_ms,
             expiry_timestamp_ms=min(now_ms + lifetime_ms, now_ms + self._config.delegation_token_expiry_time_ms),
         )
-        await self._registry.create(DelegationTokenZnode.path(token.token_id), token.encode(), make_parents=True)
-        await self._changed(token.token_id, token)
+        await self._store.create(token)
         return token
 
     async def renew(self, principal: Principal, secret: bytes, period_ms: int) -> int:
@@ -136,7 +124,7 @@ class DelegationTokens:
         """Move the end of a token and return it; a negative period removes the token. Raises DelegationTokenError."""
         token = self._found(principal, secret)
         if period_ms < 0:
-            await self._remove(token)
+            await self._store.remove(token.token_id)
             return self._now_ms()
         self._check_alive(token)
         return await self._end(token, period_ms)
@@ -154,7 +142,7 @@ class DelegationTokens:
         self.check_enabled()
         return [
             token
-            for token in self._tokens.values()
+            for token in self._store.all()
             if (owners is None or any(_concerns(token, owner) for owner in owners))
             and (_concerns(token, principal) or may_describe(token))
         ]
@@ -168,7 +156,7 @@ class DelegationTokens:
 
     def _found(self, principal: Principal, secret: bytes) -> DelegationTokenZnode:
         self.check_enabled()
-        for token in self._tokens.values():
+        for token in self._store.all():
             if hmac.compare_digest(self.hmac_of(token), secret):
                 break
         else:
@@ -187,80 +175,30 @@ class DelegationTokens:
         end_ms = min(token.max_timestamp_ms, self._now_ms() + period_ms)
         changed = token.replace(expiry_timestamp_ms=end_ms)
         try:
-            await self._registry.set(DelegationTokenZnode.path(token.token_id), changed.encode())
+            await self._store.replace(changed)
         except NoNodeError:
             raise DelegationTokenError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, "the token is removed") from None
-        await self._changed(token.token_id, changed)
         return end_ms
 
-    async def _remove(self, token: DelegationTokenZnode) -> None:
-        with contextlib.suppress(NoNodeError):  # another broker has removed it
-            await self._registry.delete(DelegationTokenZnode.path(token.token_id))
-        await self._changed(token.token_id, None)
-
-    async def _changed(self, token_id: str, token: DelegationTokenZnode | None) -> None:
-        self._apply(token_id, token)
-        change = DelegationTokenChangeZnode(token_id=token_id)
-        await self._registry.create(DelegationTokenChangeZnode.path(), change.encode(), sequence=True)
-
-    # -- the registry --------------------------------------------------------------------------------------------------
+    # -- life ----------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Make the parents of tokens, and read all tokens; nothing without a key."""
-        if not self.is_enabled:
-            return
-        for path in (DelegationTokenChangesZnode.TEMPLATE, DelegationTokensZnode.TEMPLATE):
-            with contextlib.suppress(NodeExistsError):
-                await self._registry.create(path, make_parents=True)
-        await self.reload()
+        """Read all tokens; nothing without a key."""
+        if self.is_enabled:
+            await self._store.start()
 
     async def reload(self) -> None:
-        """Read all tokens: without a session, this broker may have missed notifications."""
-        if not self.is_enabled:
-            return
-        self._seen = max(await self._registry.children(DelegationTokenChangesZnode.TEMPLATE), default="")
-        found = await self._registry.children(DelegationTokensZnode.TEMPLATE)
-        await read_all(self._load, [*found, *(self._tokens.keys() - set(found))])
+        """Read all tokens again, after notifications may have been missed; nothing without a key."""
+        if self.is_enabled:
+            await self._store.reload()
 
     async def run(self) -> None:
         """Follow the changes of other brokers, and remove expired tokens if this is the controller, until cancelled."""
         if not self.is_enabled:
             return
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow())
+            tasks.create_task(self._store.run())
             tasks.create_task(self._remove_expired())
-
-    async def _follow(self) -> None:
-        wake = asyncio.Event()
-        watch = self._registry.watch_children(DelegationTokenChangesZnode.TEMPLATE, wake.set)
-        try:
-            while True:
-                wake.clear()
-                try:
-                    await self._act_on_notifications()
-                    self._retries.succeeded()
-                except RegistryError as error:
-                    logger.warning("changes of delegation tokens cannot be read: %s", error)
-                    await self._retries.wait()
-                    wake.set()
-                await wake.wait()
-        finally:
-            watch.cancel()
-
-    async def _act_on_notifications(self) -> None:
-        for name in sorted(await self._registry.children(DelegationTokenChangesZnode.TEMPLATE)):
-            path = f"{DelegationTokenChangesZnode.TEMPLATE}/{name}"
-            try:
-                data, stat = await self._registry.get(path)
-                if self._now_ms() - stat.ctime > NOTIFICATION_LIFETIME_MS:
-                    await self._registry.delete(path)
-                if name > self._seen:
-                    await self._load(DelegationTokenChangeZnode.decode(data, path).token_id)
-            except NoNodeError:
-                continue
-            except (ZnodeFormatError, BadArgumentsError) as error:  # BadArgumentsError: no znode can have this name
-                logger.error("a change of a delegation token is ignored: %s", error)
-            self._seen = max(self._seen, name)
 
     async def _remove_expired(self) -> None:
         while True:
@@ -274,30 +212,11 @@ class DelegationTokens:
     async def remove_expired(self) -> None:
         """Remove the tokens that have expired."""
         now_ms = self._now_ms()
-        for token in list(self._tokens.values()):
+        for token in list(self._store.all()):
             if min(token.expiry_timestamp_ms, token.max_timestamp_ms) < now_ms:
-                await self._remove(token)
+                await self._store.remove(token.token_id)
 
-    async def _load(self, token_id: str) -> None:
-        path = DelegationTokenZnode.path(token_id)
-        try:
-            data, _ = await self._registry.get(path)
-            token = DelegationTokenZnode.decode(data, path)
-            Principal.parse(token.owner)
-            Principal.parse(token.token_requester)
-        except NoNodeError:
-            self._apply(token_id, None)
-        except (ZnodeFormatError, ValueError) as error:
-            logger.error("a delegation token is ignored: %s", error)
-            self._apply(token_id, None)
-        else:
-            self._apply(token_id, token)
-
-    def _apply(self, token_id: str, token: DelegationTokenZnode | None) -> None:
-        if token is not None:
-            self._tokens[token_id] = token
-            return
-        self._tokens.pop(token_id, None)
+    def _forget_credentials(self, token_id: str) -> None:
         for key in [key for key in self._credentials if key[0] == token_id]:
             del self._credentials[key]
 

@@ -2,30 +2,22 @@
 
 A change is written in two steps: the znode of the resource pattern, with its version as condition, and then a
 sequential znode that notifies every broker, if the rules are different now. A pattern without rules has no znode. Each
-broker reads all ACLs at its start and then those that notifications name; it deletes notifications older than 15
-minutes. An ACL that is written without a notification is not seen, as in Kafka.
+broker reads all ACLs at its start and then those that notifications name. An ACL that is written without a
+notification is not seen, as in Kafka.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from broker.settings.store import NOTIFICATION_LIFETIME_MS
+from broker.change_notifications import ChangeNotifications
 from client.wire.backoff import Backoff, Retries
-from registry.errors import (
-    BadArgumentsError,
-    BadVersionError,
-    NodeExistsError,
-    NoNodeError,
-    RegistryError,
-    ZnodeFormatError,
-)
+from registry.errors import BadVersionError, NodeExistsError, NoNodeError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
 from registry.znodes.acls import (
@@ -46,8 +38,6 @@ from registry.znodes.acls import (
 from security.acls.binding import AccessRule, ResourcePattern
 from security.acls.rules import AclRules
 from security.acls.types import Operation, PatternType, Permission, ResourceType
-
-logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 10
 """Attempts to write the rules of a pattern that other brokers write at the same time."""
@@ -71,11 +61,12 @@ class AclStore:
         self._registry = registry
         self._rules = rules
         self._changed = changed
-        self._now_ms = now_ms
         self._backoff = backoff
-        self._retries = Retries(backoff)
-        self._seen = {AclChangesZnode.TEMPLATE: "", ExtendedAclChangesZnode.TEMPLATE: ""}
-        """The last processed notification in each folder; names sort by sequence."""
+        folders = {
+            AclChangesZnode.TEMPLATE: self._load_literal,
+            ExtendedAclChangesZnode.TEMPLATE: self._load_extended,
+        }
+        self._notifications = ChangeNotifications(registry, folders, "ACLs", now_ms, backoff)
         self._turns: WeakValueDictionary[ResourcePattern, asyncio.Lock] = WeakValueDictionary()
 
     async def start(self) -> None:
@@ -86,8 +77,7 @@ class AclStore:
         for path in _parents():
             with suppress(NodeExistsError):
                 await self._registry.create(path)
-        for parent in self._seen:
-            self._seen[parent] = max(await self._registry.children(parent), default="")
+        await self._notifications.skip()
         await self.reload()
 
     async def reload(self) -> None:
@@ -173,49 +163,16 @@ class AclStore:
 
     async def run(self) -> None:
         """Process notifications until cancelled."""
-        wake = asyncio.Event()
-        watches = [self._registry.watch_children(parent, wake.set) for parent in self._seen]
-        try:
-            while True:
-                wake.clear()
-                try:
-                    for parent in self._seen:
-                        await self._act_on(parent)
-                    self._retries.succeeded()
-                except RegistryError as error:
-                    logger.warning("changes of ACLs cannot be read: %s", error)
-                    await self._retries.wait()
-                    wake.set()
-                await wake.wait()
-        finally:
-            for watch in watches:
-                watch.cancel()
+        await self._notifications.run()
 
-    async def _act_on(self, parent: str) -> None:
-        for name in sorted(await self._registry.children(parent)):
-            path = f"{parent}/{name}"
-            try:
-                data, stat = await self._registry.get(path)
-                if self._now_ms() - stat.ctime > NOTIFICATION_LIFETIME_MS:
-                    await self._registry.delete(path)
-                if name <= self._seen[parent]:
-                    continue
-                pattern = _changed_pattern(parent, data, path)
-                await self._load(pattern)
-            except NoNodeError:
-                continue
-            except (ZnodeFormatError, BadArgumentsError) as error:  # BadArgumentsError: no znode can have this name
-                logger.error("a change of ACLs is ignored, the rules before it stay in force: %s", error)
-            self._seen[parent] = name  # only after success, so that a failed notification is retried
+    async def _load_literal(self, data: bytes | None, path: str) -> None:
+        change = AclChangeZnode.decode(data, path)
+        await self._load(ResourcePattern(_resource_type(change.resource_type, path), change.resource))
 
-
-def _changed_pattern(parent: str, data: bytes | None, path: str) -> ResourcePattern:
-    if parent == AclChangesZnode.TEMPLATE:
-        literal = AclChangeZnode.decode(data, path)
-        return ResourcePattern(_resource_type(literal.resource_type, path), literal.resource)
-    change = ExtendedAclChangeZnode.decode(data, path)
-    pattern_type = _member(PatternType, change.pattern_type, path)
-    return ResourcePattern(_resource_type(change.resource_type, path), change.resource, pattern_type)
+    async def _load_extended(self, data: bytes | None, path: str) -> None:
+        change = ExtendedAclChangeZnode.decode(data, path)
+        pattern_type = _member(PatternType, change.pattern_type, path)
+        await self._load(ResourcePattern(_resource_type(change.resource_type, path), change.resource, pattern_type))
 
 
 def _parents() -> Iterable[str]:

@@ -3,22 +3,22 @@
 Those of users, clients and addresses are in `entities`; the notifications are the same.
 
 As in Kafka, a change is written in two steps: the entity's znode, then a sequential znode under /config/changes, which
-notifies every broker. Each broker deletes notifications older than 15 minutes that it sees. The creation of a topic
-needs no notification: brokers read the topic's settings when they get replicas of it.
+notifies every broker. The creation of a topic needs no notification: brokers read the topic's settings when they get
+replicas of it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from broker.change_notifications import ChangeNotifications
 from broker.settings.config import BrokerConfig
 from broker.settings.dynamic import DynamicBrokerConfig
 from broker.settings.entities import KINDS, EntityConfigs
 from broker.settings.stored_passwords import StoredPasswords
-from client.wire.backoff import Backoff, Retries
-from registry.errors import BadArgumentsError, NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
+from client.wire.backoff import Backoff
+from registry.errors import NodeExistsError, NoNodeError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
 from registry.znodes.configs import (
@@ -32,8 +32,6 @@ from storage.log.config import LogConfig
 from storage.setting import ConfigError
 
 logger = logging.getLogger(__name__)
-
-NOTIFICATION_LIFETIME_MS = 15 * 60 * 1000
 
 
 class ConfigStore:
@@ -52,12 +50,11 @@ class ConfigStore:
         self._passwords = StoredPasswords(config)
         self._broker_id = broker_id
         self._registry = registry
-        self._now_ms = now_ms
-        self._retries = Retries(backoff)
         self._topics: dict[str, dict[str, str]] = {}
         self._log_configs: dict[str, LogConfig] = {}
-        self._seen = ""
-        """Name of the last processed notification; names sort by sequence."""
+        self._notifications = ChangeNotifications(
+            registry, {ConfigChangesZnode.TEMPLATE: self._load_changed}, "settings", now_ms, backoff
+        )
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -169,7 +166,7 @@ class ConfigStore:
 
     async def start(self) -> None:
         """Load all settings; earlier notifications need not be processed then."""
-        self._seen = max(await self._registry.children(ConfigChangesZnode.TEMPLATE), default="")
+        await self._notifications.skip()
         if self._passwords.has_old_secret:
             await self._use_new_secret()
         await self.load_broker()
@@ -192,45 +189,11 @@ class ConfigStore:
 
     async def run(self) -> None:
         """Process notifications until cancelled."""
-        wake = asyncio.Event()
-        watch = self._registry.watch_children(ConfigChangesZnode.TEMPLATE, wake.set)
-        try:
-            while True:
-                wake.clear()
-                try:
-                    await self._act_on_notifications()
-                    self._retries.succeeded()
-                except RegistryError as error:
-                    logger.warning("config changes cannot be read: %s", error)
-                    await self._retries.wait()
-                    wake.set()
-                await wake.wait()
-        finally:
-            watch.cancel()
+        await self._notifications.run()
 
-    async def _act_on_notifications(self) -> None:
-        for name in sorted(await self._registry.children(ConfigChangesZnode.TEMPLATE)):
-            path = f"{ConfigChangesZnode.TEMPLATE}/{name}"
-            try:
-                data, stat = await self._registry.get(path)
-                if self._now_ms() - stat.ctime > NOTIFICATION_LIFETIME_MS:
-                    await self._registry.delete(path)
-                if name <= self._seen:
-                    continue
-                change = ConfigChangeZnode.decode(data, path)
-            except NoNodeError:
-                continue
-            except ZnodeFormatError as error:
-                logger.error("a config change is ignored: %s", error)
-                self._seen = name
-                continue
-            try:
-                await self._load(change.entity_path)
-            except BadArgumentsError as error:  # no znode can have this name
-                logger.error("a config change is ignored: %s", error)
-            self._seen = name  # only after success, so that a failed notification is retried
-
-    async def _load(self, entity_path: str) -> None:
+    async def _load_changed(self, data: bytes | None, path: str) -> None:
+        """Read what a notification names."""
+        entity_path = ConfigChangeZnode.decode(data, path).entity_path
         entity_type, _, entity = entity_path.partition("/")
         if entity_type == "topics":
             await self.load_topic(entity)

@@ -275,7 +275,7 @@ async def test_a_change_of_an_impossible_token_is_ignored_and_the_next_one_is_se
             change = DelegationTokenChangeZnode(token_id=token_id)
             await registry.create(DelegationTokenChangeZnode.path(), change.encode(), sequence=True)
         await until(lambda: not tokens.described(Principal("User", "alice"), None), "the change after them is seen")
-        assert caplog.text.count("a change of a delegation token is ignored") == 2
+        assert caplog.text.count("a change of delegation tokens is ignored") == 2
 
 
 async def test_the_recorded_znode_of_a_token(tmp_path: Path) -> None:

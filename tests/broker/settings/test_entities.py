@@ -175,7 +175,7 @@ async def test_a_change_of_an_impossible_name_is_ignored_and_the_next_one_is_see
         for path in ("topics/", "topics/../x", "users/\0", "users/alice"):
             await registry.create(ConfigChangeZnode.path(), ConfigChangeZnode(entity_path=path).encode(), sequence=True)
         await until(lambda: store.entities["users/alice"] == {"x": "1"}, "the change after them is seen")
-        assert caplog.text.count("a config change is ignored") == 3
+        assert caplog.text.count("a change of settings is ignored") == 3
 
 
 @pytest.mark.parametrize(
