@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from broker.authorization.rule import ERRORS, Answer, Each, Gate, Need, Rule, after, named
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler
+from broker.requests.handler import AnyHandler
 from protocol.error_codes import ErrorCode
-from protocol.message import Message
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -47,16 +46,13 @@ class OffsetFetchRule(Rule):
     __slots__ = ()
     needs = (DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
-    def handle(
-        self, handler: Handler[Any, Any], request: OffsetFetchRequest, context: RequestContext, gate: Gate
-    ) -> Answer:
+    def handle(self, handler: AnyHandler, request: OffsetFetchRequest, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
         if context.api_version >= 8:
             return self._groups(handler, request, context, gate)
         if not gate.allows(context, DESCRIBE_GROUP, request.group_id):
             if context.api_version == 0:
-                refused: Message = handler.failed(request, ERRORS[GROUP])
-                return refused
+                return handler.failed(request, ERRORS[GROUP])
             return OffsetFetchResponse(error_code=ERRORS[GROUP] if context.api_version >= 2 else ErrorCode.NONE)
         if request.topics is None:
             return after(handler.handle(request, context), lambda response: _hide(response, context, gate))
@@ -66,16 +62,13 @@ class OffsetFetchRule(Rule):
         if denied and not narrowed.topics:
             return OffsetFetchResponse(topics=answers)
 
-        def add(response: OffsetFetchResponse) -> OffsetFetchResponse:
+        def add(response: OffsetFetchResponse) -> None:
             if not response.error_code:
                 response.topics = [*response.topics, *answers]
-            return response
 
         return after(handler.handle(narrowed, context), add)
 
-    def _groups(
-        self, handler: Handler[Any, Any], request: OffsetFetchRequest, context: RequestContext, gate: Gate
-    ) -> Answer:
+    def _groups(self, handler: AnyHandler, request: OffsetFetchRequest, context: RequestContext, gate: Gate) -> Answer:
         refused: list[OffsetFetchResponseGroup] = []
         allowed: list[OffsetFetchRequestGroup] = []
         denied: list[list[OffsetFetchResponseTopics]] = []
@@ -93,14 +86,13 @@ class OffsetFetchRule(Rule):
         if not allowed:
             return OffsetFetchResponse(groups=refused)
 
-        def finish(response: OffsetFetchResponse) -> OffsetFetchResponse:
+        def finish(response: OffsetFetchResponse) -> None:
             for asked, found, answers in zip(allowed, response.groups, denied, strict=True):
                 if asked.topics is None:
                     _hide(found, context, gate)
                 elif not found.error_code:
                     found.topics = [*found.topics, *answers]
             response.groups = [*response.groups, *refused]
-            return response
 
         narrowed_request = copy.copy(request)
         narrowed_request.groups = allowed
@@ -116,10 +108,9 @@ def _split(topics: Iterable[T], context: RequestContext, gate: Gate) -> tuple[li
     return allowed, denied
 
 
-def _hide(response: Any, context: RequestContext, gate: Gate) -> Message:
+def _hide(response: Any, context: RequestContext, gate: Gate) -> None:
+    """Leave out the topics that the client may not describe."""
     response.topics = [topic for topic in response.topics if gate.sees(context, DESCRIBE_TOPIC, topic.name)]
-    changed: Message = response
-    return changed
 
 
 def _refusal(name: str, partitions: list[int]) -> OffsetFetchResponseTopics:
@@ -154,13 +145,11 @@ class FindCoordinatorRule(Rule):
     needs = _by_type
 
     def handle(
-        self, handler: Handler[Any, Any], request: FindCoordinatorRequest, context: RequestContext, gate: Gate
+        self, handler: AnyHandler, request: FindCoordinatorRequest, context: RequestContext, gate: Gate
     ) -> Answer:
         """See `Rule`. A type that does not exist is left to the handler."""
-        answer: Answer
         if not 0 <= request.key_type < len(self._by_type):
-            answer = handler.handle(request, context)
-            return answer
+            return handler.handle(request, context)
         need = self._by_type[request.key_type]
 
         def judge(key: str, request: Any, context: RequestContext, gate: Gate) -> ErrorCode | None:
@@ -170,8 +159,7 @@ class FindCoordinatorRule(Rule):
         if context.api_version >= 4:
             return Each("coordinator_keys", "coordinators", judge, ()).handle(handler, request, context, gate)
         code = judge(request.key, request, context, gate)
-        answer = handler.handle(request, context) if code is None else handler.failed(request, code)
-        return answer
+        return handler.handle(request, context) if code is None else handler.failed(request, code)
 
 
 class ListGroupsRule(Rule):
@@ -181,14 +169,12 @@ class ListGroupsRule(Rule):
     _describe_cluster = Need(CLUSTER, Operation.DESCRIBE)
     needs = (_describe_cluster, DESCRIBE_GROUP)
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
 
-        def hide(response: Any) -> Message:
+        def hide(response: Any) -> None:
             if not gate.sees(context, self._describe_cluster):
                 response.groups = [one for one in response.groups if gate.sees(context, DESCRIBE_GROUP, one.group_id)]
-            changed: Message = response
-            return changed
 
         return after(handler.handle(request, context), hide)
 
@@ -203,15 +189,13 @@ class DescribeGroupsRule(Rule):
         """parts: the attribute of the request with the group ids."""
         self._each = Each(parts, "groups", named(*DESCRIBE_GROUP, None), ())
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
 
-        def tell(response: Any) -> Message:
+        def tell(response: Any) -> None:
             for group in response.groups:
                 if not group.error_code:
                     self._finish(group, request, context, gate)
-            changed: Message = response
-            return changed
 
         return after(self._each.handle(handler, request, context, gate), tell)
 
@@ -246,15 +230,14 @@ class ConsumerGroupHeartbeatRule(Rule):
     _read = Need(GROUP, Operation.READ)
     needs = (_read, DESCRIBE_TOPIC)
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
         code = None
         if not gate.allows(context, self._read, request.group_id):
             code = ERRORS[GROUP]
         elif not all(gate.allows(context, DESCRIBE_TOPIC, name) for name in request.subscribed_topic_names or ()):
             code = ERRORS[TOPIC]
-        answer: Answer = handler.handle(request, context) if code is None else handler.failed(request, code)
-        return answer
+        return handler.handle(request, context) if code is None else handler.failed(request, code)
 
 
 class AddPartitionsToTxnRule(Rule):
@@ -267,23 +250,19 @@ class AddPartitionsToTxnRule(Rule):
     needs = (_write_id, _write, _act)
 
     def handle(
-        self, handler: Handler[Any, Any], request: AddPartitionsToTxnRequest, context: RequestContext, gate: Gate
+        self, handler: AnyHandler, request: AddPartitionsToTxnRequest, context: RequestContext, gate: Gate
     ) -> Answer:
         """See `Rule`. If one topic is refused, nothing is added."""
-        answer: Answer
         if context.api_version >= 4:
             if not gate.allows(context, self._act):
                 return AddPartitionsToTxnResponse(error_code=ERRORS[CLUSTER])
-            answer = handler.handle(request, context)
-            return answer
+            return handler.handle(request, context)
         if not gate.allows(context, self._write_id, request.v3_and_below_transactional_id):
-            answer = handler.failed(request, ERRORS[TRANSACTIONAL_ID])
-            return answer
+            return handler.failed(request, ERRORS[TRANSACTIONAL_ID])
         topics = request.v3_and_below_topics
         denied = {topic.name for topic in topics if not gate.allows(context, self._write, topic.name)}
         if not denied:
-            answer = handler.handle(request, context)
-            return answer
+            return handler.handle(request, context)
 
         def code(topic: str, partition: int) -> ErrorCode:
             if topic in denied:
@@ -317,14 +296,12 @@ class DescribeTransactionsRule(Rule):
     def __init__(self) -> None:
         self._each = Each("transactional_ids", "transaction_states", named(*self._describe, None), ())
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
 
-        def hide(response: Any) -> Message:
+        def hide(response: Any) -> None:
             for state in response.transaction_states:
                 state.topics = [topic for topic in state.topics if gate.sees(context, DESCRIBE_TOPIC, topic.topic)]
-            changed: Message = response
-            return changed
 
         return after(self._each.handle(handler, request, context, gate), hide)
 
@@ -336,16 +313,14 @@ class ListTransactionsRule(Rule):
     _describe = Need(TRANSACTIONAL_ID, Operation.DESCRIBE)
     needs = (_describe,)
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
 
-        def hide(response: Any) -> Message:
+        def hide(response: Any) -> None:
             states = response.transaction_states
             response.transaction_states = [
                 one for one in states if gate.sees(context, self._describe, one.transactional_id)
             ]
-            changed: Message = response
-            return changed
 
         return after(handler.handle(request, context), hide)
 
@@ -358,13 +333,11 @@ class DescribeDelegationTokenRule(Rule):
     _describe_tokens = Need(ResourceType.USER, Operation.DESCRIBE_TOKENS)
     needs = (_describe, _describe_tokens)
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
 
-        def hide(response: Any) -> Message:
+        def hide(response: Any) -> None:
             response.tokens = [token for token in response.tokens if self._is_visible(token, context, gate)]
-            changed: Message = response
-            return changed
 
         return after(handler.handle(request, context), hide)
 

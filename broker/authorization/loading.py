@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 from broker.authorization.access import Access
 from broker.authorization.authorizer import Authorizer
@@ -14,7 +13,7 @@ from broker.authorization.rules import RULES, SENT_BY_BROKERS
 from broker.errors import BrokerStartError
 from broker.requests.api_table import Api
 from broker.requests.between_brokers import BetweenBrokers
-from broker.requests.handler import Handler
+from broker.requests.handler import AnyHandler
 from broker.services import Services
 from broker.settings.checks import ACL_AUTHORIZER
 from broker.settings.config import BrokerConfig
@@ -59,7 +58,7 @@ def _imported(path: str, config: BrokerConfig) -> Authorizer:
         raise BrokerStartError(f"{where}: the authorizer cannot be made: {type(error).__name__}") from error
 
 
-def guarded(api: Api, services: Services) -> Handler[Any, Any]:
+def guarded(api: Api, services: Services) -> AnyHandler:
     """Return the handler of an API: behind its rule if there is an authorizer.
 
     Without an authorizer, what only brokers send is answered only on the inter-broker listener. Raises KeyError for an

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from broker.authorization.access import Access
 from broker.cluster.metadata_cache import Snapshot
 from broker.requests.context import RequestContext
-from broker.requests.handler import CancelOnDisconnect, Handler, Later, then
+from broker.requests.handler import AnyHandler, CancelOnDisconnect, Handler, Later, then
 from broker.services import Services
 from protocol.api_keys import ApiKey, response_class
 from protocol.error_codes import ErrorCode
@@ -84,7 +84,7 @@ class Rule(ABC):
     needs: tuple[Need, ...]
 
     @abstractmethod
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """Answer a request, with the help of the API's handler as far as the client is allowed."""
 
 
@@ -94,10 +94,9 @@ class Open(Rule):
     __slots__ = ()
     needs = ()
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
-        answer: Answer = handler.handle(request, context)
-        return answer
+        return handler.handle(request, context)
 
 
 class Check:
@@ -135,24 +134,22 @@ class Whole(Rule):
         self._refuse = refuse
         self.needs = tuple(need for check in checks for need in check.needs)
 
-    def refusal(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Message | None:
+    def refusal(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Message | None:
         """Return the answer to a refused request; None if it is allowed."""
         for check in self._checks:
             code = check.refusal(request, context, gate)
             if code is not None:
                 if self._refuse is not None:
                     return self._refuse(request, code, context.api_version)
-                refused: Message = handler.failed(request, code)
-                return refused
+                return handler.failed(request, code)
         return None
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
         refused = self.refusal(handler, request, context, gate)
         if refused is not None:
             return refused
-        answer: Answer = handler.handle(request, context)
-        return answer
+        return handler.handle(request, context)
 
 
 Judge: TypeAlias = Callable[[Any, Any, RequestContext, Gate], ErrorCode | None]
@@ -202,7 +199,7 @@ class Each(Rule):
         self._whole = Whole(*checks)
         self.needs = (*self._whole.needs, *needs)
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
         all_refused = self._whole.refusal(handler, request, context, gate)
         if all_refused is not None:
@@ -213,19 +210,18 @@ class Each(Rule):
             code = self._judge(part, request, context, gate)
             (allowed if code is None else refused.setdefault(code, [])).append(part)
         if not refused:
-            answer: Answer = handler.handle(request, context)
-            return answer
+            return handler.handle(request, context)
         answers = [one for code, parts in refused.items() for one in self._refused(handler, request, parts, code)]
 
-        def add(response: Message) -> Message:
+        def add(response: Message) -> None:
             setattr(response, self._answers, [*getattr(response, self._answers), *answers])
-            return response
 
-        if not allowed:
-            return add(response_class(ApiKey(request.API_KEY))())
-        return after(handler.handle(part_of(request, self._parts, allowed), context), add)
+        answer: Answer = response_class(ApiKey(request.API_KEY))()
+        if allowed:
+            answer = handler.handle(part_of(request, self._parts, allowed), context)
+        return after(answer, add)
 
-    def _refused(self, handler: Handler[Any, Any], request: Any, parts: list[Any], code: ErrorCode) -> list[Any]:
+    def _refused(self, handler: AnyHandler, request: Any, parts: list[Any], code: ErrorCode) -> list[Any]:
         if self._refuse is not None:
             return self._refuse(parts, code)
         answers: list[Any] = getattr(handler.failed(part_of(request, self._parts, parts), code), self._answers)
@@ -253,31 +249,31 @@ def part_of(request: Any, field: str, parts: list[Any]) -> Any:
     return copied
 
 
-def after(answer: Answer, change: Callable[[Any], Message]) -> Answer:
-    """Apply `change` to an answer, now or when it is there."""
-    if answer is None:
-        return None
-    if isinstance(answer, Message):
-        return change(answer)
+def after(answer: Answer, change: Callable[[Any], None]) -> Answer:
+    """Let `change` change an answer, now or when it is there."""
 
-    def change_if_any(response: Message | None) -> Message | None:
-        return None if response is None else change(response)
+    def changed(response: Message | None) -> Message | None:
+        if response is not None:
+            change(response)
+        return response
 
+    if answer is None or isinstance(answer, Message):
+        return changed(answer)
     if isinstance(answer, CancelOnDisconnect):
-        return then(answer.future, change_if_any)
+        return then(answer.future, changed)
 
     async def wait(coming: Coroutine[Any, Any, Message | None]) -> Message | None:
-        return change_if_any(await coming)
+        return changed(await coming)
 
     return wait(answer)
 
 
-class Guarded(Handler[Any, Any]):
+class Guarded(Handler[Any, Message]):
     """The handler of an API behind its rule."""
 
     __slots__ = ("_gate", "_handler", "_rule")
 
-    def __init__(self, rule: Rule, handler: Handler[Any, Any], gate: Gate) -> None:
+    def __init__(self, rule: Rule, handler: AnyHandler, gate: Gate) -> None:
         self._rule = rule
         self._handler = handler
         self._gate = gate
@@ -288,5 +284,4 @@ class Guarded(Handler[Any, Any]):
 
     def failed(self, request: Any, code: ErrorCode) -> Message:
         """See `Handler`."""
-        answer: Message = self._handler.failed(request, code)
-        return answer
+        return self._handler.failed(request, code)

@@ -9,7 +9,7 @@ from typing import Any
 from broker.authorization.rule import ERRORS, Answer, Check, Each, Gate, Need, Rule, after, part_of
 from broker.network.connection import CloseConnectionError
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler
+from broker.requests.handler import AnyHandler
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 from protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -41,31 +41,27 @@ class ProduceRule(Rule):
     _write_id = Need(ResourceType.TRANSACTIONAL_ID, Operation.WRITE)
     needs = (_write, _write_id)
 
-    def handle(
-        self, handler: Handler[Any, Any], request: ProduceRequest, context: RequestContext, gate: Gate
-    ) -> Answer:
+    def handle(self, handler: AnyHandler, request: ProduceRequest, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
         transactional_id = request.transactional_id
         if transactional_id is not None and not gate.allows(context, self._write_id, transactional_id):
             if request.acks == 0:
                 raise _unanswered(ERRORS[ResourceType.TRANSACTIONAL_ID])
-            refused: Message = handler.failed(request, ERRORS[ResourceType.TRANSACTIONAL_ID])
-            return refused
+            return handler.failed(request, ERRORS[ResourceType.TRANSACTIONAL_ID])
         for topic in request.topic_data:
             if not gate.allows(context, self._write, topic.name):
                 return self._without_denied(handler, request, context, gate)
-        answer: Answer = handler.handle(request, context)
-        return answer
+        return handler.handle(request, context)
 
     def _without_denied(
-        self, handler: Handler[Any, Any], request: ProduceRequest, context: RequestContext, gate: Gate
+        self, handler: AnyHandler, request: ProduceRequest, context: RequestContext, gate: Gate
     ) -> Answer:
         """Append to the topics that the client may write to, and refuse the others."""
         denied: list[TopicProduceData] = []
         allowed: list[TopicProduceData] = []
         for topic in request.topic_data:
             (allowed if gate.allows(context, self._write, topic.name) else denied).append(topic)
-        answers = handler.failed(part_of(request, "topic_data", denied), NO_TOPIC).responses
+        refused: Any = handler.failed(part_of(request, "topic_data", denied), NO_TOPIC)
         answer: Answer = ProduceResponse()
         if allowed:
             answer = handler.handle(part_of(request, "topic_data", allowed), context)
@@ -74,9 +70,8 @@ class ProduceRule(Rule):
                 raise _unanswered(NO_TOPIC)
             return _close_after(answer)
 
-        def add(response: ProduceResponse) -> ProduceResponse:
-            response.responses = [*response.responses, *answers]
-            return response
+        def add(response: ProduceResponse) -> None:
+            response.responses = [*response.responses, *refused.responses]
 
         return after(answer, add)
 
@@ -98,10 +93,9 @@ class FetchRule(Rule):
     read = Need(TOPIC, Operation.READ)
     needs = (read, follow)
 
-    def handle(self, handler: Handler[Any, Any], request: FetchRequest, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: FetchRequest, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
-        answer: Answer = handler.handle(request, context)
-        return answer
+        return handler.handle(request, context)
 
 
 class MetadataRule(Rule):
@@ -114,9 +108,7 @@ class MetadataRule(Rule):
     _describe_cluster = Need(CLUSTER, Operation.DESCRIBE)
     needs = (_describe, _create_any, _create, _describe_cluster)
 
-    def handle(
-        self, handler: Handler[Any, Any], request: MetadataRequest, context: RequestContext, gate: Gate
-    ) -> Answer:
+    def handle(self, handler: AnyHandler, request: MetadataRequest, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
         asked = request.topics
         wants_all = asked is None or (context.api_version == 0 and not asked)
@@ -131,7 +123,7 @@ class MetadataRule(Rule):
         nothing_left = not wants_all and not allowed
         by_id = {topic.topic_id for topic in allowed if topic.name is None}
 
-        def finish(response: MetadataResponse) -> MetadataResponse:
+        def finish(response: MetadataResponse) -> None:
             if wants_all:
                 response.topics = [
                     topic for topic in response.topics if gate.sees(context, self._describe, topic.name or "")
@@ -146,7 +138,6 @@ class MetadataRule(Rule):
                 ]
             self._tell_operations(response, request, context, gate)
             response.topics = [*response.topics, *refused]
-            return response
 
         narrowed = part_of(request, "topics", allowed) if refused else request
         return after(handler.handle(narrowed, context), finish)
@@ -205,14 +196,12 @@ class DescribeClusterRule(Rule):
     __slots__ = ()
     needs = ()
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
 
-        def tell(response: Any) -> Message:
+        def tell(response: Any) -> None:
             if request.include_cluster_authorized_operations and not response.error_code:
                 response.cluster_authorized_operations = cluster_operations(context, gate)
-            changed: Message = response
-            return changed
 
         return after(handler.handle(request, context), tell)
 
@@ -226,20 +215,17 @@ class CreateTopicsRule(Rule):
     _describe_configs = Need(TOPIC, Operation.DESCRIBE_CONFIGS)
     needs = (_create_any, _create, _describe_configs)
 
-    def handle(
-        self, handler: Handler[Any, Any], request: CreateTopicsRequest, context: RequestContext, gate: Gate
-    ) -> Answer:
+    def handle(self, handler: AnyHandler, request: CreateTopicsRequest, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
 
         def judge(part: Any, request: Any, context: RequestContext, gate: Gate) -> ErrorCode | None:
             may = gate.sees(context, self._create_any) or gate.allows(context, self._create, part.name)
             return None if may else NO_TOPIC
 
-        def hide(response: CreateTopicsResponse) -> CreateTopicsResponse:
+        def hide(response: CreateTopicsResponse) -> None:
             for result in response.topics:
                 if result.error_code in (ErrorCode.NONE, NO_TOPIC):
                     self._hide_configs(result, context, gate)
-            return response
 
         return after(Each("topics", "topics", judge, ()).handle(handler, request, context, gate), hide)
 
@@ -260,13 +246,10 @@ class DeleteTopicsRule(Rule):
     _describe = Need(TOPIC, Operation.DESCRIBE)
     needs = (_delete, _describe)
 
-    def handle(
-        self, handler: Handler[Any, Any], request: DeleteTopicsRequest, context: RequestContext, gate: Gate
-    ) -> Answer:
+    def handle(self, handler: AnyHandler, request: DeleteTopicsRequest, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`. As in Kafka, a broker that is not the controller says so before it asks for permission."""
         if not gate.is_controller:
-            unserved: Message = handler.failed(request, ErrorCode.NOT_CONTROLLER)
-            return unserved
+            return handler.failed(request, ErrorCode.NOT_CONTROLLER)
         allowed: list[DeleteTopicState] = []
         refused: list[DeletableTopicResult] = []
         topics = request.topics or [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
@@ -277,14 +260,12 @@ class DeleteTopicsRule(Rule):
             else:
                 refused.append(answer)
         if not refused:
-            answered: Answer = handler.handle(request, context)
-            return answered
+            return handler.handle(request, context)
         if not allowed:
             return DeleteTopicsResponse(responses=refused)
 
-        def add(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
+        def add(response: DeleteTopicsResponse) -> None:
             response.responses = [*response.responses, *refused]
-            return response
 
         narrowed = copy.copy(request)
         narrowed.topics, narrowed.topic_names = allowed, []
@@ -336,7 +317,7 @@ class InitProducerIdRule(Rule):
     _idempotent = Need(CLUSTER, Operation.IDEMPOTENT_WRITE)
     needs = (_write, _idempotent, Need(TOPIC, Operation.WRITE))
 
-    def handle(self, handler: Handler[Any, Any], request: Any, context: RequestContext, gate: Gate) -> Answer:
+    def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """See `Rule`."""
         code = None
         if request.transactional_id is not None:
@@ -346,8 +327,7 @@ class InitProducerIdRule(Rule):
             context, gate.api, Operation.WRITE, TOPIC
         ):
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        answer: Answer = handler.handle(request, context) if code is None else handler.failed(request, code)
-        return answer
+        return handler.handle(request, context) if code is None else handler.failed(request, code)
 
 
 def cluster(*operations: Operation) -> Check:

@@ -6,7 +6,7 @@ A row holds the API, its range of versions, its request and its handler. ApiVers
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from broker.apis.add_offsets_to_txn import AddOffsetsToTxnHandler
 from broker.apis.add_partitions_to_txn import AddPartitionsToTxnHandler
@@ -69,7 +69,7 @@ from broker.apis.txn_offset_commit import TxnOffsetCommitHandler
 from broker.apis.update_features import UpdateFeaturesHandler
 from broker.apis.update_metadata import UpdateMetadataHandler
 from broker.apis.write_txn_markers import WriteTxnMarkersHandler
-from broker.requests.handler import Handler
+from broker.requests.handler import AnyHandler
 from broker.services import Services
 from protocol.api_keys import ApiKey, request_class
 from protocol.message import Message
@@ -81,7 +81,7 @@ class Api(NamedTuple):
     key: ApiKey
     min_version: int
     max_version: int
-    handler: Callable[[Services], Handler[Any, Any]]
+    handler: Callable[[Services], AnyHandler]
 
     @property
     def name(self) -> str:

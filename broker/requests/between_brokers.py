@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Later
+from broker.requests.handler import AnyHandler, Handler, Later
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 
@@ -15,7 +13,7 @@ class BetweenBrokers(Handler[Message, Message]):
 
     __slots__ = ("_handler", "_listener_names")
 
-    def __init__(self, handler: Handler[Any, Any], listener_names: frozenset[str]) -> None:
+    def __init__(self, handler: AnyHandler, listener_names: frozenset[str]) -> None:
         self._handler = handler
         self._listener_names = listener_names
 
@@ -23,10 +21,8 @@ class BetweenBrokers(Handler[Message, Message]):
         """Return the handler's answer, or a refusal."""
         if context.listener_name not in self._listener_names:
             return self.failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        answer: Message | Later[Message | None] | None = self._handler.handle(request, context)
-        return answer
+        return self._handler.handle(request, context)
 
     def failed(self, request: Message, code: ErrorCode) -> Message:
         """Return the handler's answer for an error."""
-        response: Message = self._handler.failed(request, code)
-        return response
+        return self._handler.failed(request, code)

@@ -21,7 +21,7 @@ from broker.network.output import Answer
 from broker.quotas.client_quotas import NO_QUOTAS, NOT_THROTTLED, ClientQuotas
 from broker.requests.api_table import Api
 from broker.requests.context import RequestContext
-from broker.requests.handler import CancelOnDisconnect, Handler, Later
+from broker.requests.handler import AnyHandler, CancelOnDisconnect, Later
 from broker.requests.metered import Metered
 from protocol.api_keys import ApiKey, response_class
 from protocol.error_codes import ErrorCode
@@ -56,7 +56,7 @@ class _Route:
         "tells_throttle_time",
     )
 
-    def __init__(self, api: Api, handler: Handler[Any, Any], metrics: ApiMetrics) -> None:
+    def __init__(self, api: Api, handler: AnyHandler, metrics: ApiMetrics) -> None:
         self.api = api
         self.handler = handler
         self.metrics = metrics
@@ -143,7 +143,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        handlers: Iterable[tuple[Api, Handler[Any, Any]]],
+        handlers: Iterable[tuple[Api, AnyHandler]],
         metrics: BrokerMetrics,
         start_task: Callable[[Coroutine[Any, Any, Message | None]], asyncio.Future[Message | None]],
         quotas: ClientQuotas = NO_QUOTAS,
@@ -258,8 +258,7 @@ class Dispatcher:
         code = code_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             logger.error("%s failed unexpectedly", route.api.name, exc_info=error)
-        response: Message = route.handler.failed(request, code)
-        return response
+        return route.handler.failed(request, code)
 
     def _unsupported(
         self, frame: memoryview, connection: Connection, api_key: int, version: int, correlation_id: int

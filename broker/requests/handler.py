@@ -20,8 +20,8 @@ from broker.requests.context import RequestContext
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 
-RequestT = TypeVar("RequestT", bound=Message)
-ResponseT = TypeVar("ResponseT", bound=Message)
+RequestT = TypeVar("RequestT", bound=Message, contravariant=True)
+ResponseT = TypeVar("ResponseT", bound=Message, covariant=True)
 
 
 class Handler(ABC, Generic[RequestT, ResponseT]):
@@ -38,7 +38,10 @@ class Handler(ABC, Generic[RequestT, ResponseT]):
         """Return an answer with `code` wherever this API reports errors."""
 
 
-A = TypeVar("A")
+AnyHandler: TypeAlias = Handler[Any, Message]
+"""The handler of some API, called with requests of that API."""
+
+A = TypeVar("A", covariant=True)
 B = TypeVar("B")
 
 
