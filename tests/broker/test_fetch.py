@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from broker import fetch_answers
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
 from protocol.message_set import iter_messages
@@ -103,9 +104,7 @@ async def test_zstd_and_old_versions(client, name):
 
 
 async def test_down_conversion_in_one_answer_is_bounded(client, name, monkeypatch):
-    from broker.apis import fetch as module
-
-    monkeypatch.setattr(module, "MAX_CONVERTED_BYTES", 4000)
+    monkeypatch.setattr(fetch_answers, "MAX_CONVERTED_BYTES", 4000)
     topic = name()
     await create_topic(client, topic)
     for size in (1000, 1000, 1000, 1000, 1000, 9000, 10):
