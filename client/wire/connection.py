@@ -15,8 +15,6 @@ repeated, other requests are held back until it has ended.
 
 import asyncio
 import contextlib
-import os
-import ssl
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar, cast
@@ -27,10 +25,10 @@ from client.errors import (
     KafkaError,
     MalformedResponseError,
     RequestTimeoutError,
-    SslAuthenticationError,
     UnsupportedApiError,
     error_for,
 )
+from client.wire.connection_errors import lost, unreachable
 from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.frame_buffer import FrameBuffer, FrameError
 from client.wire.frames import correlation_id_of, decode_response, encode_request
@@ -155,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError:
             raise BrokerUnreachableError(host, port, f"no answer within {connect_timeout_s:g} s") from None
         except OSError as error:
-            raise _unreachable(host, port, error, has_tls=security.tls is not None) from error
+            raise unreachable(host, port, error, has_tls=security.tls is not None) from error
         if security.login is not None:
             try:
                 await connection.negotiate()
@@ -456,10 +454,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is closed."""
-        if isinstance(exc, ssl.SSLError) and _names_a_certificate(exc):
-            self._fail(_ssl_error(self.host, self.port, exc))
-        else:
-            self._fail(self._lost("closed by the broker" if exc is None else _reason_of(exc)))
+        self._fail(lost(self.host, self.port, exc))
         self._finish()
 
     def eof_received(self) -> None:
@@ -518,43 +513,3 @@ async def _connect(
     if security.tls is None:
         return (await network.connect(factory, host, port))[1]
     return (await network.connect(factory, host, port, tls=security.tls()))[1]
-
-
-def _unreachable(host: str, port: int, error: OSError, *, has_tls: bool) -> KafkaError:
-    """Return the error for a connection that could not be opened."""
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-        return _ssl_error(host, port, error)
-    reason = _reason_of(error)
-    if has_tls and isinstance(error, (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError)):
-        reason = f"closed during the TLS handshake ({reason}); the listener may have no TLS"
-    return BrokerUnreachableError(host, port, reason)
-
-
-def _ssl_error(host: str, port: int, error: ssl.SSLError) -> SslAuthenticationError:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        reason = f"the certificate of the broker is refused: {error.verify_message}"
-    elif error.reason == "WRONG_VERSION_NUMBER":
-        reason = "the answer is not TLS; the listener may have no TLS"
-    elif _names_a_certificate(error):
-        reason = f"the broker refuses the certificate of this client: {_words(error)}"
-    else:
-        reason = f"the handshake failed: {_words(error)}"
-    return SslAuthenticationError(f"TLS to {host}:{port}: {reason}")
-
-
-def _names_a_certificate(error: ssl.SSLError) -> bool:
-    """Return whether a TLS alert of the broker is about the certificate of this client."""
-    reason = error.reason or ""
-    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason or "ACCESS_DENIED" in reason)
-
-
-def _words(error: ssl.SSLError) -> str:
-    return (error.reason or str(error)).lower().replace("_", " ")
-
-
-def _reason_of(error: BaseException) -> str:
-    """A system error as one short clause."""
-    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
-        # asyncio's strerror repeats the address, and its wording differs from uvloop's.
-        return os.strerror(error.errno)
-    return str(error) or type(error).__name__
