@@ -50,7 +50,9 @@ def _words(error: ssl.SSLError) -> str:
 
 
 def _reason_of(error: BaseException) -> str:
-    """Return a system error as one short clause."""
+    """Return an error as one short clause."""
+    if isinstance(error, ssl.SSLError):  # its errno is OpenSSL's, not the system's
+        return _words(error)
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         # asyncio's strerror repeats the address, and its wording differs from uvloop's.
         return os.strerror(error.errno)

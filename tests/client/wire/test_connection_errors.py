@@ -1,6 +1,7 @@
 """The errors of connections, from the exceptions of real handshakes; test_client_security.py has them from brokers."""
 
 import errno
+import re
 import ssl
 
 import pytest
@@ -36,7 +37,7 @@ def client():
 def failed_handshake(client, server, answer=None):
     """The exception that the client gets: from the handshake, or from the first read after it.
 
-    answer: bytes that arrive instead of the server's.
+    answer: bytes that arrive instead of the server's; empty for the end of the stream.
     """
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -51,7 +52,7 @@ def failed_handshake(client, server, answer=None):
         except ssl.SSLError as error:
             return error
         if answer is not None:
-            to_client.write(answer)
+            to_client.write(answer) if answer else to_client.write_eof()
             continue
         try:
             peers_step()
@@ -92,14 +93,20 @@ def test_a_certificate_of_the_client_that_is_not_accepted(client, server, folder
         assert str(error) == "TLS to b:9093: the broker refuses the certificate of this client: tlsv1 alert unknown ca"
 
 
-@pytest.mark.parametrize(
-    "closed", [ConnectionResetError(errno.ECONNRESET, "reset"), ssl.SSLEOFError(8, "EOF occurred")], ids=repr
-)
-def test_a_handshake_that_the_broker_ends(closed):
-    error = unreachable("b", 9093, closed, has_tls=True)
-    assert type(error) is BrokerUnreachableError
-    assert "closed during the TLS handshake" in str(error)
-    assert str(error).endswith("the listener may have no TLS")
+def test_a_handshake_that_the_broker_ends(client, server):
+    ended = {
+        "Connection reset by peer": ConnectionResetError(errno.ECONNRESET, "reset"),
+        ".*eof .*": failed_handshake(client, server, b""),
+    }
+    for words, closed in ended.items():
+        error = unreachable("b", 9093, closed, has_tls=True)
+        assert type(error) is BrokerUnreachableError
+        assert re.search(rf"closed during the TLS handshake \({words}\); the listener may have no TLS$", str(error))
+
+
+def test_bytes_that_are_not_tls_in_an_open_connection(client, server):
+    error = lost("b", 9093, failed_handshake(client, server, b"HTTP/1.1 400 Bad Request"))
+    assert str(error) == "connection to b:9093 lost: wrong version number"
 
 
 def test_an_error_of_the_system():
