@@ -15,12 +15,11 @@ from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
 from storage.setting import ConfigError
 from support.certificates import LOCAL, Authority, authority, other_authority, server_certificate
-from support.keytool import keytool
 from support.polling import until
 from support.reference import REFERENCE
+from support.stores import write_java_stores, write_stores
 
 PBES1 = "PBE-SHA1-3DES"
-TRUSTING = ["-storetype", "JKS", "-storepass", "secret", "-noprompt", "-alias", "ca"]
 PBES1_KEY = """\
 -----BEGIN ENCRYPTED PRIVATE KEY-----
 MIGxMBwGCiqGSIb3DQEMAQMwDgQIAMfskrxqo1gCAggABIGQYJXV5/nn9+dFKmnS
@@ -58,25 +57,14 @@ def rows():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")
-    server = server_certificate()
-    server.write(folder / "server.p12")
-    server.write(folder / "server.pem")
-    server.write(folder / "encrypted.pem", "keysecret")
-    authority().write(folder / "ca.p12")
-    authority().write(folder / "ca.pem")
-    (folder / "garbage").write_bytes(b"garbage" * 100)
-    importing = ["-importkeystore", "-srckeystore", folder / "server.p12", "-srcstorepass", "secret", "-noprompt"]
-    for command in (
-        [*importing, "-destkeystore", folder / "server.jks", "-deststoretype", "JKS", "-deststorepass", "secret"],
-        ["-importcert", "-file", folder / "ca.pem", "-keystore", folder / "ca.jks", *TRUSTING],
-    ):
-        keytool(*command)
+    write_stores(folder)
+    write_java_stores(folder)
     for name, issued in {
         "expired": authority().issue("CN=broker", expired=True),
         "future": authority().issue("CN=broker", future=True),
         "nosan": authority().issue("CN=broker"),
         "san": authority().issue("CN=broker", sans=("example.org",)),
-        "ec": server,
+        "ec": server_certificate(),
         "ca2": Authority("CN=second CA").issue("CN=broker"),
     }.items():
         issued.write(folder / f"{name}.p12")

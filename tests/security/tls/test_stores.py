@@ -7,7 +7,7 @@ from security.tls.errors import TlsConfigError
 from security.tls.settings import TlsSettings
 from security.tls.stores import load_key_store, load_trust_store
 from support.certificates import authority, server_certificate
-from support.keytool import keytool
+from support.stores import write_java_stores, write_stores
 
 
 def new_password():
@@ -18,51 +18,14 @@ def new_password():
 def folder(tmp_path_factory):
     """A key store and a trust store of each type."""
     folder = tmp_path_factory.mktemp("stores")
-    server = server_certificate()
-    server.write(folder / "server.p12")
-    server.write(folder / "server.pem")
-    server.write(folder / "encrypted.pem", "keysecret")
-    authority().write(folder / "ca.p12")
-    authority().write(folder / "ca.pem")
-    (folder / "garbage").write_bytes(b"garbage" * 100)
+    write_stores(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def jks(folder):
     """The same as JKS stores, written by Java."""
-    importing = ["-importkeystore", "-srckeystore", folder / "server.p12", "-srcstorepass", "secret", "-noprompt"]
-    commands = [
-        [
-            *importing,
-            "-destkeystore",
-            folder / "server.jks",
-            "-deststoretype",
-            "JKS",
-            "-deststorepass",
-            "secret",
-            "-srcalias",
-            "kafka",
-            "-destkeypass",
-            "keysecret",
-        ],
-        [
-            "-importcert",
-            "-file",
-            folder / "ca.pem",
-            "-keystore",
-            folder / "ca.jks",
-            "-storetype",
-            "JKS",
-            "-storepass",
-            "secret",
-            "-noprompt",
-            "-alias",
-            "ca",
-        ],
-    ]
-    for command in commands:
-        keytool(*command)
+    write_java_stores(folder, key_password="keysecret")
     return folder
 
 
