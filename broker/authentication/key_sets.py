@@ -17,6 +17,7 @@ from urllib.request import url2pathname
 
 from broker.authentication.settings import TokenSettings
 from broker.errors import BrokerStartError
+from client.wire.backoff import Backoff, Retries
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class KeySet:
 
     async def run(self) -> None:
         """Read the set again and again, until cancelled."""
-        backoff_ms = self._settings.retry_backoff_ms
+        retries = Retries(Backoff(self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms))
         wait_s = self._settings.refresh_ms / 1000
         while True:
             await asyncio.sleep(min(_MIN_REFRESH_S, wait_s))
@@ -80,11 +81,10 @@ class KeySet:
                 await self._read()
             except (OSError, ValueError) as error:
                 logger.warning("the key set %s cannot be read: %s", self._settings.jwks_url, error)
-                wait_s = backoff_ms / 1000
-                backoff_ms = min(backoff_ms * 2, self._settings.retry_backoff_max_ms)
+                wait_s = retries.next_delay_s()
             else:
                 wait_s = self._settings.refresh_ms / 1000
-                backoff_ms = self._settings.retry_backoff_ms
+                retries.succeeded()
 
     async def _read(self) -> None:
         url = urlsplit(self._settings.jwks_url)
