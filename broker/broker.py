@@ -18,8 +18,6 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from broker.authentication.scram_credentials import ScramCredentials
-from broker.authentication.tokens import DelegationTokens
 from broker.authorization.access import Access
 from broker.authorization.loading import guarded, load_access
 from broker.authorization.registry_authorizer import RegistryAuthorizer
@@ -27,14 +25,11 @@ from broker.cluster.controlled_shutdown import ControlledShutdown
 from broker.cluster.legacy07_view import Legacy07View
 from broker.cluster.metadata_cache import MetadataCache, Snapshot
 from broker.cluster.registration import ClusterMembership
-from broker.cluster.registry_access import RegistryAccess, open_registry
+from broker.cluster.registry_access import open_registry
 from broker.cluster.session import ClusterSession
+from broker.composition import Composition
 from broker.console.server import ConsoleServer
-from broker.controller import topic_deletion
-from broker.controller.channel import ControllerChannel
 from broker.controller.controller import Controller
-from broker.coordination import Coordination
-from broker.fetch_sessions import FetchSessions
 from broker.first_commands import first_commands
 from broker.log_dir_failures import LogDirFailures
 from broker.metrics import BrokerMetrics
@@ -42,23 +37,16 @@ from broker.network.acceptor import Acceptor
 from broker.network.connection import Connection
 from broker.network.listener import PLAINTEXT, SASL_PROTOCOLS, Listener
 from broker.network.listeners import Listeners
-from broker.producer_ids import ProducerIds
 from broker.quotas.address_rates import AddressRates
-from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.rates import Window
-from broker.registry_offsets import RegistryOffsets
-from broker.replicas import ReplicaParts
 from broker.requests.api_table import API_TABLE
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.tasks import RequestTasks
 from broker.services import Services
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
-from broker.topics import Topics
 from client.wire.backoff import Backoff
-from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.network import AsyncioNetwork, Network
-from client.wire.node_connection import ConnectionOptions
 from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
 from registry.znodes.tree import ensure_persistent_paths
@@ -92,6 +80,8 @@ class Broker:
 
     _running: asyncio.Task[None]
     """`run`, from `__aenter__` on."""
+    _parts: Composition
+    """How the parts are made, from the beginning of `run` on."""
 
     def __init__(
         self,
@@ -129,7 +119,6 @@ class Broker:
         self._access: Access | None = None
         self._ready = asyncio.Event()
         self._authentication: Authentication | None = None
-        self._between_brokers = self._from_controller = UNSECURED
 
     # -- for programs that embed a broker ----------------------------------------------------------------------------
 
@@ -204,28 +193,17 @@ class Broker:
     async def run(self, on_ready: Callable[[Broker], None] = lambda broker: None) -> None:
         """Start, serve until `stop`, and stop cleanly. Raises the error that prevented the start or ended a service."""
         self._listeners.prepare()
-        self._between_brokers = self._security_of(self.config.inter_broker_listener_name)
-        self._from_controller = self._security_of(self.config.controller_listener_name)
-        logs = LogManager(
-            self.config.log_dirs,
-            self._topic_config,
+        self._parts = Composition(
+            self.config,
+            metadata=self.metadata,
+            metrics=self.metrics,
+            network=self._network,
             fs=self._fs,
             now_ms=self._now_ms,
             rng=self._random,
-            recovery_threads=self.config.num_recovery_threads_per_data_dir,
-            full_validation=self.config.ottla_produce_validation == "full",
-            flush_scheduler_interval_ms=self.config.log_flush_scheduler_interval_ms,
-            flush_offset_checkpoint_interval_ms=self.config.log_flush_offset_checkpoint_interval_ms,
-            flush_start_offset_checkpoint_interval_ms=self.config.log_flush_start_offset_checkpoint_interval_ms,
-            high_watermark_checkpoint_interval_ms=self.config.replica_high_watermark_checkpoint_interval_ms,
-            retention_check_interval_ms=self.config.log_retention_check_interval_ms,
-            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
-            initial_task_delay_ms=self.config.log_initial_task_delay_ms,
-            producer_id_expiration_check_interval_ms=self.config.producer_id_expiration_check_interval_ms,
+            backoff=self._backoff,
         )
-        logs.cleaner = cleaner = LogCleaner(
-            logs.logs, logs.dirs, self.config, fs=self._fs, now_ms=self._now_ms, new_compactor=self._new_compactor
-        )
+        logs, cleaner = self._parts.logs(self._topic_config, self._new_compactor)
         logs.dirs.lock()
         try:
             await self._run_with_registry(logs, cleaner, on_ready)
@@ -260,7 +238,10 @@ class Broker:
             logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
             if not await self._load(logs):
                 return
-            self.services = services = self._compose(broker_id, cluster_id, logs, cleaner, configs, access)
+            self.services = services = self._parts.services(
+                broker_id, cluster_id, logs, cleaner, configs, access, self._access
+            )
+            self._follow_settings(services, configs)
             failures = self._watch_log_dirs(services, registry)
             try:
                 await services.tokens.start()
@@ -297,77 +278,6 @@ class Broker:
             return False
         return True
 
-    def _compose(
-        self,
-        broker_id: int,
-        cluster_id: str,
-        logs: LogManager,
-        cleaner: LogCleaner,
-        configs: ConfigStore,
-        access: RegistryAccess,
-    ) -> Services:
-        """The composition root: make the parts and connect them. None of them does anything yet."""
-        config, registry = self.config, access.registry
-        controller = self._candidate(broker_id, configs, registry)
-        replicas = ReplicaParts(
-            broker_id,
-            config,
-            metadata=self.metadata,
-            network=self._network,
-            security=self._between_brokers,
-            registry=registry,
-            broker_epoch=lambda: services.broker_epoch,
-            now_s=asyncio.get_running_loop().time,
-            rng=self._random,
-        ).manager(logs, configs.topic_config)
-        topics = Topics(config, registry, self.metadata, configs, self._random)
-        producer_ids = ProducerIds(broker_id, registry)
-        services = Services(
-            config=config,
-            broker_id=broker_id,
-            cluster_id=cluster_id,
-            metadata=self.metadata,
-            replicas=replicas,
-            logs=logs,
-            topics=topics,
-            configs=configs,
-            producer_ids=producer_ids,
-            coordination=Coordination(
-                config,
-                network=self._network,
-                security=self._between_brokers,
-                replicas=replicas,
-                metadata=self.metadata,
-                topics=topics,
-                producer_ids=producer_ids,
-                now_ms=self._now_ms,
-                rng=self._random,
-            ),
-            registry_access=access,
-            scram_credentials=ScramCredentials(configs.entities),
-            tokens=DelegationTokens(
-                config, registry, self._now_ms, self._backoff, is_controller=lambda: controller.is_active
-            ),
-            registry_offsets=RegistryOffsets(registry),
-            fetch_sessions=FetchSessions(
-                config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random, replicas.idle
-            ),
-            metrics=self.metrics,
-            quotas=ClientQuotas(
-                Window(config.quota_window_num, config.quota_window_size_seconds),
-                Window(config.controller_quota_window_num, config.controller_quota_window_size_seconds),
-                asyncio.get_running_loop().time,
-            ),
-            now_ms=self._now_ms,
-            cleaner=cleaner,
-            controller=controller,
-            is_controller=lambda: controller.is_active,
-            access=self._access,
-            served_apis=[(api.key, api.min_version, api.max_version) for api in API_TABLE],
-        )
-        self._follow_settings(services, configs)
-        return services
-
     def _follow_settings(self, services: Services, configs: ConfigStore) -> None:
         """Make parts follow the dynamic settings, the quotas and the stores of listeners."""
         config = self.config
@@ -380,24 +290,6 @@ class Broker:
         configs.on_broker_changed = partial(self._settings_changed, services)
         configs.on_broker_loaded = self._listeners.use_new_stores
         configs.dynamic.check_listeners = self._listeners.check
-
-    def _candidate(self, broker_id: int, configs: ConfigStore, registry: Registry) -> Controller:
-        return Controller(
-            broker_id,
-            registry=registry,
-            new_channel=partial(
-                ControllerChannel,
-                options=self._controller_connection(f"controller-{broker_id}")._replace(security=self._from_controller),
-                backoff=self._backoff,
-            ),
-            config=self.config,
-            topic_overrides=configs.read_topic,
-            now_ms=self._now_ms,
-            backoff=self._backoff,
-            deletion_backoff=Backoff(
-                topic_deletion.RETRY_BACKOFF_MS, topic_deletion.RETRY_BACKOFF_MAX_MS, self._random
-            ),
-        )
 
     def _watch_log_dirs(self, services: Services, registry: Registry) -> LogDirFailures:
         registry_directory = self.config.log_dirs[0] if self._owns_store else None
@@ -486,7 +378,7 @@ class Broker:
                         services.broker_id,
                         self.config,
                         self.metadata,
-                        self._controller_connection(str(services.broker_id)),
+                        self._parts.controller_connection(str(services.broker_id)),
                         lambda: services.broker_epoch,
                     ).run()
             finally:  # also if a service has failed: no request may arrive any more
@@ -494,20 +386,6 @@ class Broker:
             for task in [announcing, *services_running]:
                 task.cancel()
             self._request_tasks.cancel()
-
-    def _security_of(self, listener: str) -> ConnectionSecurity:
-        """Return TLS and the login of connections to other brokers, on this listener. Raises ConfigError."""
-        config = self.config
-        if config.listener_security_protocol_map[listener] == PLAINTEXT:
-            return UNSECURED
-        from broker.cluster.inter_broker import inter_broker_security  # only brokers with TLS or SASL need it
-
-        return inter_broker_security(config, listener, self._random)
-
-    def _controller_connection(self, client_id: str) -> ConnectionOptions:
-        """For connections from and to the controller."""
-        timeout_s = self.config.controller_socket_timeout_ms / 1000
-        return ConnectionOptions(self._network, client_id, timeout_s, security=self._between_brokers)
 
     def _legacy07_view(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
         address = self.advertised(self.config.advertised_listeners[0])
