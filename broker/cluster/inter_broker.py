@@ -2,7 +2,7 @@
 
 This broker presents the listener's certificate as its client certificate. It logs in with the user of the JAAS line of
 `sasl.mechanism.inter.broker.protocol`. When the stores change (a dynamic setting or a file), new connections use the
-new stores; if these are invalid, the old ones stay in use.
+new stores, under the rules of the listener (security/tls/stores_in_use.py); else the old ones stay in use.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import random as random_module
 import ssl
-from pathlib import Path
 from typing import Any, Final
 
 from broker.settings.config import BrokerConfig
@@ -48,50 +47,41 @@ class InterBrokerTls:
     def __init__(self, config: BrokerConfig, listener: str) -> None:
         """Read the stores, and check that a broker with them trusts another one. Raises ConfigError."""
         # As in Listeners.prepare: a plain broker does not need them.
-        from security.tls.contexts import client_context
+        from security.tls.contexts import client_tls
         from security.tls.errors import TlsConfigError
         from security.tls.self_handshake import check_self_handshake
         from security.tls.settings import TlsSettings
+        from security.tls.stores_in_use import ReplacementRules, StoresInUse
 
         self._config = config
         self._listener = listener
         self._settings_of = TlsSettings.of
-        self._new_context = client_context
         self._refusal = TlsConfigError
         settings = config.of_listener(listener)
+        client_auth = str(settings.value("ssl.client.auth"))
         found = TlsSettings.of(settings.value)
-        self._made_of = (found, _versions(found.keystore_location), _versions(found.truststore_location))
+        rules = ReplacementRules(
+            may_change_subject=bool(settings.value("ssl.allow.dn.changes")),
+            may_lose_names=bool(settings.value("ssl.allow.san.changes")),
+            self_client_auth=client_auth,
+        )
         try:
-            self._context = client_context(found)
-            check_self_handshake(found, str(settings.value("ssl.client.auth")))
+            self._stores = StoresInUse(found, client_tls, rules)
+            check_self_handshake(found, client_auth)
         except TlsConfigError as error:
             raise ConfigError(settings.lookup(error.setting)[0], None, error.rule) from None
 
     def context(self) -> ssl.SSLContext:
         """Return the context for the next connection."""
-        found = self._settings_of(self._config.of_listener(self._listener).value)
-        wanted = (found, _versions(found.keystore_location), _versions(found.truststore_location))
-        if wanted != self._made_of:
-            self._made_of = wanted
+        stores = self._stores
+        wanted = stores.wanted(self._settings_of(self._config.of_listener(self._listener).value))
+        if wanted not in (stores.used, stores.refused):
             try:
-                self._context = self._new_context(found)
+                stores.use(wanted, stores.successor(wanted))
             except self._refusal as error:
-                logger.error(
-                    "connections to other brokers keep the old key and trust stores, the new ones are invalid: %s",
-                    error,
-                )
-        return self._context
-
-
-def _versions(file: str | None) -> tuple[int, int, int] | None:
-    """Return modification time, size and inode of a file; None if there is none."""
-    if not file:
-        return None
-    try:
-        found = Path(file).stat()
-    except (OSError, ValueError):  # ValueError: a zero byte in the name
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+                stores.refuse(wanted)
+                logger.error("connections to other brokers keep the key and trust stores that they have: %s", error)
+        return stores.context
 
 
 def _login(settings: ListenerSettings, random: random_module.Random) -> SaslLogin:

@@ -33,8 +33,8 @@ _RANDOMS = ("SHA1PRNG", "DRBG", "NativePRNG", "NativePRNGBlocking", "NativePRNGN
 _ENGINE_FACTORY = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
 
 
-class ServerTls(NamedTuple):
-    """The context of a listener, and the certificate that it shows (DER; None without a key store)."""
+class LoadedTls(NamedTuple):
+    """A context, and the certificate that it shows to the peer (DER; None without a key store)."""
 
     context: ssl.SSLContext
     certificate: bytes | None
@@ -45,7 +45,7 @@ def server_context(settings: TlsSettings, client_auth: str = "none") -> ssl.SSLC
     return server_tls(settings, client_auth).context
 
 
-def server_tls(settings: TlsSettings, client_auth: str) -> ServerTls:
+def server_tls(settings: TlsSettings, client_auth: str) -> LoadedTls:
     """Return the context of a listener. client_auth: a value of ssl.client.auth. Raises TlsConfigError.
 
     Without a key store, every handshake fails, as in Kafka. Without a trust store, no client certificate is trusted.
@@ -59,10 +59,15 @@ def server_tls(settings: TlsSettings, client_auth: str) -> ServerTls:
     trusted = load_trust_store(settings)
     if trusted:
         _trust(context, trusted)
-    return ServerTls(context, None if key_store is None else key_store.chain[0])
+    return LoadedTls(context, _certificate_of(key_store))
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Return the context of a client; see `client_tls`."""
+    return client_tls(settings).context
+
+
+def client_tls(settings: TlsSettings) -> LoadedTls:
     """Return the context of a client. Without a trust store, the system's authorities count. Raises TlsConfigError.
 
     Host names are verified unless ssl.endpoint.identification.algorithm is empty.
@@ -70,7 +75,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     algorithm = settings.endpoint_identification_algorithm
     if algorithm.lower() not in ("https", ""):
         raise TlsConfigError("ssl.endpoint.identification.algorithm", "must be https, or empty: names are not verified")
-    context, _ = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
+    context, key_store = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
     context.check_hostname = bool(algorithm)
     context.verify_mode = ssl.CERT_REQUIRED
     trusted = load_trust_store(settings)
@@ -78,7 +83,11 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     elif trusted:
         _trust(context, trusted)
-    return context
+    return LoadedTls(context, _certificate_of(key_store))
+
+
+def _certificate_of(key_store: KeyStore | None) -> bytes | None:
+    return None if key_store is None else key_store.chain[0]
 
 
 def _context(kind: int, settings: TlsSettings) -> tuple[ssl.SSLContext, KeyStore | None]:

@@ -30,6 +30,7 @@ from support.reference import REFERENCE
 from support.sasl import HANDLER, UNSECURED_HANDLER, credentials, store_with_users
 
 NAME = "INTERNAL"
+SUBJECT = "CN=broker,O=Ottla,C=DE"  # of server_certificate()
 PREFIX = f"listener.name.{NAME.lower()}."
 USER = 'username="admin" password="admin-secret"'
 JAAS = {
@@ -188,7 +189,28 @@ def test_new_files_are_used_for_the_next_connection(stores, tmp_path, monkeypatc
         patch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
         server_certificate().write(tmp_path / "server.pem")
         assert found.tls() is first
-    authority().issue("CN=new", sans=LOCAL).write(tmp_path / "server.pem")
+    authority().issue(SUBJECT, sans=LOCAL).write(tmp_path / "server.pem")
+    assert found.tls() is not first
+
+
+def test_new_files_of_another_subject_or_with_fewer_names_are_not_used(stores, tmp_path, caplog):
+    """The rules of the listener, which has the same files (security/tls/stores_in_use.py)."""
+    server_certificate().write(tmp_path / "server.pem")
+    authority().write(tmp_path / "ca.pem")
+    found = security(secured("SSL", stores) | tls(tmp_path))
+    first = found.tls()
+    for subject, names, rule in (("CN=new", LOCAL, "subject must stay"), (SUBJECT, (), "must keep its alternative")):
+        caplog.clear()
+        authority().issue(subject, sans=names).write(tmp_path / "server.pem")
+        assert found.tls() is first
+        assert rule in caplog.text
+        assert found.tls() is first
+        assert len(caplog.records) == 1, "the same files are not tried again"
+    allowed = {f"{PREFIX}ssl.allow.dn.changes": "true", f"{PREFIX}ssl.allow.san.changes": "true"}
+    server_certificate().write(tmp_path / "server.pem")
+    found = security(secured("SSL", stores) | tls(tmp_path) | allowed)
+    first = found.tls()
+    authority().issue("CN=new").write(tmp_path / "server.pem")
     assert found.tls() is not first
 
 
