@@ -259,7 +259,7 @@ def error_for(code: int, message: str | None = None, *, context: str = "") -> Ka
     ("create topic orders") and precedes the message.
     """
     made, name = error_class(code), code_name(code)
-    text = f"{name}: {message}" if message else name
+    text = f"{name}: {message}" if message and message != name else name
     return made(f"{context}: {text}" if context else text)
 
 

@@ -45,6 +45,12 @@ def test_import_by_name():
         raise errors.error_for(6, "said so")
 
 
+def test_a_message_that_is_only_the_name_is_not_repeated():
+    assert str(errors.error_for(31, "CLUSTER_AUTHORIZATION_FAILED", context="ACLs")) == (
+        "ACLs: CLUSTER_AUTHORIZATION_FAILED"
+    )
+
+
 def test_unknown_names_and_codes():
     with pytest.raises(AttributeError, match="NoSuchError"):
         _ = errors.NoSuchError
