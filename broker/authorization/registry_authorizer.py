@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from broker.authorization.acl_selection import AclSelection, NumberedFilter, first_match
 from broker.authorization.acl_store import AclStore
 from broker.authorization.authorizer import AclAuthorizer
 from broker.errors import RequestError
@@ -78,43 +79,39 @@ class RegistryAuthorizer(AclAuthorizer):
 
     async def delete(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | Exception]:
         """See `AclAuthorizer`. An ACL that several filters select is in the answer of the first."""
+        selection = AclSelection(filters)
         deleted: dict[int, list[AclBinding]] = {number: [] for number in range(len(filters))}
         errors: dict[int, Exception] = {}
-        by_pattern: dict[ResourcePattern, list[int]] = {}
-        known = self.rules.patterns()
-        for number, one in enumerate(filters):
-            only = one.only_pattern
-            for pattern in known if only is None else [only]:
-                if one.selects(pattern):
-                    by_pattern.setdefault(pattern, []).append(number)
 
         async def remove(pattern: ResourcePattern) -> None:
-            numbers = by_pattern[pattern]
-            try:
-                found = await self._delete_from(pattern, {number: filters[number] for number in numbers})
-            except Exception as error:
-                errors.update(dict.fromkeys(numbers, error))
+            selected = await selection.of(pattern)
+            if not selected:
                 return
-            for number, bindings in found.items():
-                deleted[number] += bindings
+            try:
+                found = await self._delete_from(pattern, selection, selected)
+            except Exception as error:
+                errors.update((one.number, error) for one in selected)
+                return
+            for number, binding in found:
+                deleted[number].append(binding)
 
-        await read_all(remove, list(by_pattern))
-        return [errors.get(number, deleted[number]) for number in range(len(filters))]
+        await read_all(remove, selection.candidates(self.rules.patterns()))
+        return [errors.get(selection.first_of(number), deleted[number]) for number in range(len(filters))]
 
     async def _delete_from(
-        self, pattern: ResourcePattern, filters: Mapping[int, AclFilter]
-    ) -> dict[int, list[AclBinding]]:
-        """Delete the rules of one pattern that filters match; return them by the number of the filter."""
-        removed: dict[int, list[AclBinding]] = {}
+        self, pattern: ResourcePattern, selection: AclSelection, selected: Sequence[NumberedFilter]
+    ) -> list[tuple[int, AclBinding]]:
+        """Delete the rules of one pattern that filters match; return them with the number of the filter."""
+        known = await selection.matches(selected, self.rules.rules_of(pattern))
+        removed: list[tuple[int, AclBinding]] = []
 
         def remove(rules: frozenset[AccessRule]) -> frozenset[AccessRule]:
             removed.clear()  # another attempt after a conflict
-            left = rules
-            for number, one in filters.items():
-                matched = frozenset(rule for rule in left if one.matches(rule))
-                removed[number] = [AclBinding(pattern, rule) for rule in sorted(matched)]
-                left -= matched
-            return left
+            for rule in sorted(rules):  # a rule that is not known has been added by another broker in this moment
+                number = known[rule] if rule in known else first_match(selected, rule)
+                if number is not None:
+                    removed.append((number, AclBinding(pattern, rule)))
+            return rules - {binding.rule for _, binding in removed}
 
         await self.store.update(pattern, remove)
         return removed
