@@ -7,6 +7,7 @@ answered first; requests made during the login are sent after it.
 
 from __future__ import annotations
 
+import asyncio
 import random as random_module
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -17,6 +18,7 @@ from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAut
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from security.sasl.client_exchange import ClientExchange
 from security.sasl.errors import SaslError
+from security.sasl.scram_client import ScramClient
 
 if TYPE_CHECKING:
     from client.wire.connection import Connection
@@ -103,7 +105,7 @@ async def _with_requests(connection: Connection, exchange: ClientExchange, where
         if response.error_code:
             raise error_for(response.error_code, response.error_message or None, context=where)
         lifetime_ms = response.session_lifetime_ms
-        message = exchange.answer(bytes(response.auth_bytes))
+        message = await _answer(exchange, bytes(response.auth_bytes))
     return lifetime_ms / 1000
 
 
@@ -115,5 +117,12 @@ async def _with_raw_tokens(connection: Connection, exchange: ClientExchange) -> 
             answer = await connection.exchange_token(message)
         except ConnectionLostError as error:
             raise SaslError(f"the broker has refused it, or the connection was lost ({error.reason})") from error
-        message = exchange.answer(answer)
+        message = await _answer(exchange, answer)
     return 0
+
+
+async def _answer(exchange: ClientExchange, message: bytes) -> bytes | None:
+    """Answer the broker's message. The iterations that it asks for do not block the event loop. Raises SaslError."""
+    if isinstance(exchange, ScramClient) and exchange.takes_long(message):
+        return await asyncio.to_thread(exchange.answer, message)
+    return exchange.answer(message)

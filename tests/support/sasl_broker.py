@@ -5,6 +5,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeResponse
 from security.sasl.scram import (
+    MIN_ITERATIONS,
     SCRAM_MECHANISMS,
     ClientFinal,
     ClientFirst,
@@ -23,7 +24,8 @@ SALT = b"0123456789abcdef"
 class SaslBroker(FakeBroker):
     """`mechanisms` are enabled, `tokens` are valid; `lifetime_ms` is that of a session. One login runs at a time.
 
-    `logins` counts successful ones. `forged`: SCRAM's signature is wrong, as of a server without the password.
+    `logins` counts successful ones. `iterations`: what SCRAM asks for. `forged`: SCRAM's signature is wrong,
+    as of a server without the password.
     """
 
     served = (*SERVED, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
@@ -35,6 +37,7 @@ class SaslBroker(FakeBroker):
         self.lifetime_ms = 0
         self.logins = 0
         self.forged = False
+        self.iterations = MIN_ITERATIONS
         self._mechanism = ""
         self._scram = None
         if tls is not None:
@@ -68,12 +71,12 @@ class SaslBroker(FakeBroker):
     def _scram_step(self, mechanism, message):
         if self._scram is None:
             first = ClientFirst.parse(message)
-            server = ServerFirst.of(first.nonce + "server", SALT, 4096)
+            server = ServerFirst.of(first.nonce + "server", SALT, self.iterations)
             self._scram = first, server
             return server.encode() if first.user == USER else None
         first, server = self._scram
         final = ClientFinal.parse(message)
-        credential = ScramCredential.of_password(mechanism, PASSWORD, SALT)
+        credential = ScramCredential.of_password(mechanism, PASSWORD, SALT, self.iterations)
         signed = auth_message(first.bare, server.text, final.without_proof)
         if not mechanism.proves(final.proof, credential.stored_key, signed):
             return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 
 import pytest
 
@@ -11,10 +12,14 @@ from client.errors import AuthenticationError, KafkaError
 from client.producer.producer import Producer
 from client.wire.client_security import connection_security
 from client.wire.connection import Connection
+from client.wire.connection_security import ConnectionSecurity
+from client.wire.sasl_login import SaslLogin
 from client.wire.security_options import SecurityOptions
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from security.sasl.scram import SCRAM_SHA_256
+from security.sasl.scram_client import ScramClient
 from support.fake_broker import CLOSE, SILENCE
 from support.polling import until
 from support.sasl_broker import PASSWORD, USER, SaslBroker
@@ -70,6 +75,28 @@ async def test_a_server_that_does_not_know_the_password(broker):
     broker.forged = True
     with pytest.raises(AuthenticationError, match="does not know the password"):
         await opened(broker, **LOGINS["SCRAM-SHA-256"])
+
+
+@pytest.mark.parametrize("iterations", [4096, 16384])
+async def test_many_iterations_of_scram_are_left_to_a_thread(broker, iterations):
+    """A server may ask for a million: the event loop would stop for as long."""
+    broker.iterations = iterations
+    threads = []
+
+    class Observed(ScramClient):
+        def answer(self, message):
+            threads.append(threading.current_thread())
+            return super().answer(message)
+
+    async def new_exchange():
+        return Observed(SCRAM_SHA_256, USER, PASSWORD)
+
+    security = ConnectionSecurity(login=SaslLogin("SCRAM-SHA-256", new_exchange, random.Random(1)))
+    async with await Connection.open("127.0.0.1", broker.port, security=security):
+        assert broker.logins == 1
+    proof, signature = threads
+    assert (proof is threading.current_thread()) == (iterations == 4096)
+    assert signature is threading.current_thread()
 
 
 async def test_a_mechanism_that_is_not_enabled(broker):

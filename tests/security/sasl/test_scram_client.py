@@ -54,6 +54,16 @@ def test_a_wrong_challenge_is_refused(challenge, rule):
         client().answer(challenge)
 
 
+def test_only_many_iterations_take_long():
+    login = client()
+    assert not login.takes_long(CHALLENGE)
+    assert login.takes_long(CHALLENGE.replace(b"i=4096", b"i=16384"))
+    with pytest.raises(SaslError):
+        login.takes_long(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+    login.answer(CHALLENGE)
+    assert not login.takes_long(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+
+
 def test_a_delegation_token_is_marked():
     assert client(is_token=True).first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO,tokenauth=true"
 
