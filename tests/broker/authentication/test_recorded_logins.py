@@ -1,13 +1,15 @@
 """Whole connections recorded from Apache Kafka 3.9: the same requests get the same bytes, and the same end.
 
-The recorded nonces and times are given to the broker, so that its answers do not depend on the run. What is compared by
-fields and not by bytes are the answers of other APIs than the two of SASL. A pause of the recording advances the clock.
+The recorded nonces, salts and times are given to the broker, so that its answers do not depend on the run. What is
+compared by fields and not by bytes are the answers of other APIs than the two of SASL. A pause of the recording
+advances the clock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import hmac
 import json
 import struct
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +21,10 @@ import pytest_asyncio
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
 from protocol.api_keys import ApiKey
+from protocol.json import to_json
+from registry.embedded.store import EmbeddedStore
+from registry.znodes.delegation_tokens import DelegationTokenZnode
+from security.sasl.scram import SCRAM_MECHANISMS, ClientFirst, ScramCredential, ScramMechanism, ServerFirst
 from support.broker import settings
 from support.reference import REFERENCE
 from support.sasl import credentials, listener_settings, sasl_listeners, signed, store_with_users, unsecured
@@ -28,12 +34,22 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SECURITY = REFERENCE / "security"
 RECORDED_AT_MS = 1_795_360_790_000
 REAUTH_LATER_MS = 50_000
+TOKEN_KEY = "token-secret"
+KEYS = {
+    "ApiVersions": ApiKey.API_VERSIONS,
+    "Metadata": ApiKey.METADATA,
+    "CreateDelegationToken": ApiKey.CREATE_DELEGATION_TOKEN,
+    "DescribeDelegationToken": ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    "RenewDelegationToken": ApiKey.RENEW_DELEGATION_TOKEN,
+}
 USERS = {
     "scramuser": credentials("pencil"),
     "only512": credentials("pencil", "SCRAM-SHA-512"),
     "a,b=c": credentials("pencil", iterations=8192),
     "alice": credentials("alice-secret"),
 }
+TOKEN, SHORT_TOKEN = "EzBr-JXISrCixw9p9kfkuw", "1t2g7Uf8SHahl4a1SNPo6w"
+TOKEN_ENDS_MS = {TOKEN: RECORDED_AT_MS + 3_600_000, SHORT_TOKEN: RECORDED_AT_MS + 1_000}
 PAUSE_MS = 500
 """Recorded requests after a longer time are those for which time must pass."""
 
@@ -51,10 +67,18 @@ class Recorded:
         """The port of a recorded listener, whose name begins the text."""
         return self.broker.acceptors[listener.partition(":")[0]].port
 
-    def begin(self, case: dict[str, Any]) -> None:
-        """Set clock and nonces as they were in a case."""
+    async def begin(self, case: dict[str, Any]) -> None:
+        """Set clock, nonces and salts as they were in a case."""
         self.nonces = list(server_nonces(case))
         self.now_ms = clock_of(case)
+        assert self.broker.services is not None
+        tokens = self.broker.services.tokens
+        for token_id, mechanism, salt in salts_of_tokens(case):  # those of users are in the registry
+            secret = hmac.digest(TOKEN_KEY.encode(), token_id.encode(), "sha512")
+            credential = ScramCredential.of_password(mechanism, base64.b64encode(secret).decode(), salt)
+            tokens._credentials[token_id, mechanism.name] = credential
+        if case["scenario"].endswith("a removed token"):
+            await tokens.remove_expired()
 
     def nonce(self) -> str:
         """The next nonce of the server."""
@@ -78,8 +102,10 @@ async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
         **unsecured("REAUTH"),
         "listener.name.reauth.oauthbearer.connections.max.reauth.ms": "5000",
         "connection.failed.authentication.delay.ms": "1",
+        "delegation.token.secret.key": TOKEN_KEY,
     }
     store = await store_with_users(USERS)
+    await put_tokens(store)
     broker = Broker(BrokerConfig.load(None, values), store=store, now_ms=lambda: own.now_ms, nonce=own.nonce)
     async with broker:
         own.broker = broker
@@ -90,12 +116,42 @@ async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
     await store.close()
 
 
+async def put_tokens(store: EmbeddedStore) -> None:
+    """The delegation tokens of the recording."""
+    session = store.session()
+    await session.start()
+    for token_id, ends_ms in TOKEN_ENDS_MS.items():
+        token = DelegationTokenZnode(
+            token_id=token_id,
+            owner="User:alice",
+            token_requester="User:alice",
+            renewers=[],
+            issue_timestamp_ms=RECORDED_AT_MS,
+            max_timestamp_ms=ends_ms,
+            expiry_timestamp_ms=ends_ms,
+        )
+        await session.create(DelegationTokenZnode.path(token_id), token.encode(), make_parents=True)
+    await session.close()
+
+
 def cases() -> Iterator[Any]:
-    """Every recorded connection that needs no delegation token."""
+    """Every recorded connection."""
     for number, line in enumerate((SECURITY / "sasl.jsonl").read_text().splitlines()):
         case = json.loads(line)
-        if not case["scenario"].startswith("delegation token"):
-            yield pytest.param(case, id=f"{number}: {case['scenario']}")
+        yield pytest.param(case, id=f"{number}: {case['scenario']}")
+
+
+def salts_of_tokens(case: dict[str, Any]) -> Iterator[tuple[str, ScramMechanism, bytes]]:
+    """The tokens that log in, with the mechanism and the salt that the server has told."""
+    mechanism, token_id = "", ""
+    for frame in case["frames"]:
+        decoded = frame.get("decoded") or {}
+        mechanism = decoded.get("mechanism", mechanism)
+        message = base64.b64decode(decoded.get("authBytes") or "")
+        if message.startswith(b"n,,n=") and b"tokenauth=true" in message:
+            token_id = ClientFirst.parse(message).user
+        elif message.startswith(b"r=") and token_id:
+            yield token_id, SCRAM_MECHANISMS[mechanism], ServerFirst.parse(message).salt
 
 
 def sent_by_server(case: dict[str, Any]) -> Iterator[str]:
@@ -118,6 +174,8 @@ def server_nonces(case: dict[str, Any]) -> Iterator[str]:
 
 def clock_of(case: dict[str, Any]) -> int:
     """The time when a token of a case was accepted: its end less the recorded lifetime."""
+    if case["scenario"].startswith("delegation token"):
+        return clock_of_token(case)
     end_s = None
     for frame in case["frames"]:
         decoded = frame.get("decoded") or {}
@@ -131,9 +189,21 @@ def clock_of(case: dict[str, Any]) -> int:
     return RECORDED_AT_MS + (REAUTH_LATER_MS if case["scenario"].startswith("reauth") else 0)
 
 
+def clock_of_token(case: dict[str, Any]) -> int:
+    """The same for a delegation token; one that has expired or was removed has ended."""
+    if case["scenario"].endswith("an expired token"):
+        return TOKEN_ENDS_MS[SHORT_TOKEN] + 1
+    if case["scenario"].endswith("a removed token"):
+        return TOKEN_ENDS_MS[TOKEN] + 1
+    used = SHORT_TOKEN if "expires in 1 s" in case["scenario"] else TOKEN
+    lifetimes_ms = {(frame.get("decoded") or {}).get("sessionLifetimeMs", 0) for frame in case["frames"]}
+    found = lifetimes_ms - {0, 3000}
+    return TOKEN_ENDS_MS[used] - found.pop() if found else RECORDED_AT_MS
+
+
 @pytest.mark.parametrize("case", list(cases()))
 async def test_a_recorded_connection(recorded: Recorded, case: dict[str, Any]) -> None:
-    recorded.begin(case)
+    await recorded.begin(case)
     async with wire_client(f"127.0.0.1:{recorded.port(case['listener'])}") as client:
         for frame in case["frames"]:
             if frame["direction"] == "request":
@@ -166,12 +236,15 @@ def check(answer: bytes, frame: dict[str, Any]) -> None:
         assert answer == expected
         return
     assert answer[:4] == expected[:4], "the correlation id"
-    key, version = ApiKey[{"ApiVersions": "API_VERSIONS", "Metadata": "METADATA"}[name]], frame["api_version"]
+    key, version = KEYS[name], frame["api_version"]
     ours: Any = decode_answer(answer, key, version)[1]
     kafkas: Any = decode_answer(expected, key, version)[1]
     if name == "ApiVersions":
         assert ours.error_code == kafkas.error_code
         assert bool(ours.api_keys) == bool(kafkas.api_keys)
+        return
+    if name != "Metadata":
+        assert to_json(ours, version) == to_json(kafkas, version)
         return
     assert [broker.node_id for broker in ours.brokers] == [broker.node_id for broker in kafkas.brokers]
     assert (ours.cluster_id, ours.controller_id, ours.topics) == (
