@@ -35,6 +35,8 @@ _SHARED: Final = (
     "request_timeout_ms",
     "retry_backoff_ms",
     "retry_backoff_max_ms",
+    "socket_connection_setup_timeout_ms",
+    "socket_connection_setup_timeout_max_ms",
     *SECURITY_OPTIONS,
 )
 """Options of producers, readers and admins alike."""

@@ -61,6 +61,8 @@ _COMMON: Final = {
         "request.timeout.ms",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
     ),
 }
 _COMMON_IGNORED: Final = frozenset(
@@ -76,8 +78,6 @@ _COMMON_IGNORED: Final = frozenset(
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
         "send.buffer.bytes",
-        "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms",
     }
 )
 # Those of TLS and SASL that are texts; a query cannot carry an ssl.SSLContext or a function.

@@ -23,6 +23,8 @@ _ADMIN_OPTIONS: Final = (
     "request_timeout_ms",
     "retry_backoff_max_ms",
     "retry_backoff_ms",
+    "socket_connection_setup_timeout_max_ms",
+    "socket_connection_setup_timeout_ms",
     *SECURITY_OPTIONS,
 )
 

@@ -28,6 +28,7 @@ from client.wire.connection import Connection
 from client.wire.metadata import Metadata, TopicMetadata
 from client.wire.network import AsyncioNetwork
 from client.wire.node_connection import ConnectionOptions, NodeConnection
+from client.wire.setup_timeouts import SetupTimeouts
 from protocol.error_codes import ErrorCode
 from protocol.host_port import HostPort
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -64,6 +65,9 @@ class Cluster:
             request_timeout_s=options.request_timeout_s,
             negotiates=True,
             security=connection_security(options, self.random),
+            setup=SetupTimeouts(
+                options.socket_connection_setup_timeout_ms, options.socket_connection_setup_timeout_max_ms, self.random
+            ),
         )
         # Connections by node id. The bootstrap connection gets its node id when metadata names the broker.
         self._nodes: dict[int, NodeConnection] = {}

@@ -8,6 +8,7 @@ from client.options import check_range, parse_bootstrap_servers
 from client.wire.backoff import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from client.wire.network import Network
 from client.wire.security_options import SecurityKeywords, SecurityOptions
+from client.wire.setup_timeouts import SETUP_TIMEOUT_MAX_MS, SETUP_TIMEOUT_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,8 @@ class ClusterOptions(SecurityOptions):
     bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092"
     client_id: str = "ottla"
     request_timeout_ms: int = 30_000
+    socket_connection_setup_timeout_ms: int = SETUP_TIMEOUT_MS
+    socket_connection_setup_timeout_max_ms: int = SETUP_TIMEOUT_MAX_MS
     retry_backoff_ms: int = RETRY_BACKOFF_MS
     retry_backoff_max_ms: int = RETRY_BACKOFF_MAX_MS
     metadata_max_age_ms: int = 300_000
@@ -35,6 +38,8 @@ class ClusterOptions(SecurityOptions):
         SecurityOptions.__post_init__(self)
         parse_bootstrap_servers(self.bootstrap_servers)
         check_range("request_timeout_ms", self.request_timeout_ms, 1)
+        check_range("socket_connection_setup_timeout_ms", self.socket_connection_setup_timeout_ms, 1)
+        check_range("socket_connection_setup_timeout_max_ms", self.socket_connection_setup_timeout_max_ms, 1)
         check_range("retry_backoff_ms", self.retry_backoff_ms, 0)
         check_range("retry_backoff_max_ms", self.retry_backoff_max_ms, 0)
         check_range("metadata_max_age_ms", self.metadata_max_age_ms, 1)
@@ -52,6 +57,8 @@ class ClusterKeywords(SecurityKeywords, total=False):
     bootstrap_servers: str | Sequence[str]
     client_id: str
     request_timeout_ms: int
+    socket_connection_setup_timeout_ms: int
+    socket_connection_setup_timeout_max_ms: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     metadata_max_age_ms: int

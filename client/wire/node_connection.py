@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
-from client.errors import BrokerUnknownError, ConnectionLostError
-from client.wire.connection import Connection
+from client.errors import BrokerUnknownError, BrokerUnreachableError, ConnectionLostError
+from client.wire.connection import DEFAULT_CONNECT_TIMEOUT_S, Connection
 from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.network import Network
+from client.wire.setup_timeouts import SetupTimeouts
 from protocol.host_port import HostPort
 from protocol.message import Message
 
@@ -24,7 +25,7 @@ class ConnectionOptions(NamedTuple):
 
     client_id: sent with every request. request_timeout_s: for an answer.
     negotiates: ask the broker for its API versions (KIP-511), so that requests may leave their version open.
-    security: TLS and the login.
+    security: TLS and the login. setup: how long connecting may take; None: DEFAULT_CONNECT_TIMEOUT_S.
     """
 
     network: Network
@@ -32,25 +33,39 @@ class ConnectionOptions(NamedTuple):
     request_timeout_s: float
     negotiates: bool = False
     security: ConnectionSecurity = UNSECURED
+    setup: SetupTimeouts | None = None
 
     async def open(self, address: HostPort) -> Connection:
         """Connect, log in, and negotiate if asked for.
 
         Raises BrokerUnreachableError, ConnectionLostError, AuthenticationError, UnsupportedApiError.
         """
-        connection = await Connection.open(
-            *address,
-            network=self.network,
-            client_id=self.client_id,
-            request_timeout_s=self.request_timeout_s,
-            security=self.security,
-        )
+        connection = await self._connect(address)
         if self.negotiates and self.security.login is None:  # a login has negotiated
             try:
                 await connection.negotiate()
             except BaseException:
                 connection.abort()
                 raise
+        return connection
+
+    async def _connect(self, address: HostPort) -> Connection:
+        setup = self.setup
+        try:
+            connection = await Connection.open(
+                *address,
+                network=self.network,
+                client_id=self.client_id,
+                request_timeout_s=self.request_timeout_s,
+                connect_timeout_s=DEFAULT_CONNECT_TIMEOUT_S if setup is None else setup.next_s(address),
+                security=self.security,
+            )
+        except BrokerUnreachableError:
+            if setup is not None:
+                setup.failed(address)
+            raise
+        if setup is not None:
+            setup.succeeded(address)
         return connection
 
 
