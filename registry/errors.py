@@ -73,6 +73,10 @@ class ConnectionLossError(RegistryError):
     """The connection was lost during the request, which may or may not have been applied (-4)."""
 
 
+class RegistryLoginError(ConnectionLossError):
+    """The servers refuse the login, so there is no session. Nothing was sent in it."""
+
+
 class SessionExpiredError(RegistryError):
     """The session has ended and its ephemeral nodes are deleted; `start()` opens a new session (-112)."""
 

@@ -58,6 +58,10 @@ class ZooKeeperServer:
         """host:port for clients."""
         return f"{self.host}:{self.port}"
 
+    def command(self) -> list[str]:
+        """Return the command that runs the server. Raises CommandError if Java or a jar is missing."""
+        return server_command(self.folder)
+
     @property
     def _log(self) -> Path:
         return self.folder / "server.log"
@@ -68,7 +72,7 @@ class ZooKeeperServer:
         Its output goes to server.log, or without `to_file` to the output of this process. The process inherits `lock`:
         if this process is killed, the directory stays locked while the server runs.
         """
-        command = server_command(self.folder)
+        command = self.command()
         self._to_file = to_file
         with self._log.open("wb") as log:
             output = log if to_file else None

@@ -10,13 +10,15 @@ from registry.errors import ConnectionLossError, NodeExistsError
 from registry.zookeeper.errors import translated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from kazoo.client import KazooClient
 
 logger = logging.getLogger(__name__)
 
 
-async def make_chroot(client: KazooClient, chroot: str) -> None:
-    """Create the chroot and its parents, as Kafka does. Raises RegistryError."""
+async def make_chroot(client: KazooClient, chroot: str, acl: Callable[[str], Sequence[Any]]) -> None:
+    """Create the chroot and its parents, as Kafka does; `acl` returns the ACL of a path. Raises RegistryError."""
     if not chroot:
         return
     names = chroot[1:].split("/")
@@ -25,7 +27,7 @@ async def make_chroot(client: KazooClient, chroot: str) -> None:
         while True:
             try:
                 if await _answer(client.exists_async(path), path) is None:
-                    await _answer(client.create_async(path, None), path)
+                    await _answer(client.create_async(path, None, acl=acl(path)), path)
                     logger.info("created %s on ZooKeeper", path)
             except ConnectionLossError:
                 continue

@@ -39,10 +39,12 @@ from registry.listeners import StateListener, StateListeners
 from registry.paths import parent_of, validate_path
 from registry.request import validate_ops
 from registry.watches import WatchHandle
+from registry.znodes.protection import default_acl
 from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.chroot import make_chroot
 from registry.zookeeper.errors import multi_error
 from registry.zookeeper.requests import RequestKind, RequestQueue
+from registry.zookeeper.security import UNSECURED, ZooKeeperSecurity
 from registry.zookeeper.session import ZooKeeperSession, end_session
 from registry.zookeeper.watches import ZooKeeperWatches
 
@@ -70,8 +72,10 @@ class ZooKeeperRegistry:
         connection_timeout_ms: int | None = None,
         max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
         make_chroot: bool = True,
+        security: ZooKeeperSecurity = UNSECURED,
     ) -> None:
         """Create a registry; `start` connects it. connection_timeout_ms: the default is the session timeout."""
+        self._security = security
         self._address = address
         self._session_timeout_ms = session_timeout_ms
         self._connection_timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
@@ -114,19 +118,26 @@ class ZooKeeperRegistry:
 
         The chroot is created if it is missing, unless the registry was created with `make_chroot=False`.
 
-        Raises ConnectionLossError, which names the servers and the cause, if none of them answers in time.
+        Raises ConnectionLossError, which names the servers and the cause, if none of them answers in time; its
+        subclass RegistryLoginError if one refuses the login.
         """
         async with self._starting:
             if self._closed:
                 raise RegistryClosedError("the registry has been closed")
             if self._session is not None:
                 return
-            session = ZooKeeperSession(self._address, self._session_timeout_ms, self._session_state)
+            session = ZooKeeperSession(
+                self._address, self._session_timeout_ms, self._session_state, security=self._security
+            )
             self._session = session  # from here on it may be lost, expire, and be closed
             try:
                 await session.open(self._connection_timeout_ms)
                 if self._makes_chroot:
-                    await make_chroot(session.client, self._address.chroot)
+                    await make_chroot(
+                        session.client,
+                        self._address.chroot,
+                        lambda path: _to_kazoo(default_acl(path, is_protected=self._security.sets_acls)),
+                    )
             except BaseException:
                 if self._session is session:
                     self._session = None
@@ -159,7 +170,7 @@ class ZooKeeperRegistry:
 
     async def end_session(self, credentials: tuple[int, bytes]) -> bool:
         """End another session by its id and password; return whether it still existed. Raises ConnectionLossError."""
-        return await end_session(self._address, credentials, self._connection_timeout_ms)
+        return await end_session(self._address, credentials, self._connection_timeout_ms, self._security)
 
     def listen(self, callback: Callable[[ConnectionState], None]) -> StateListener:
         """Call `callback` on the event loop with the new state after every change."""
@@ -231,7 +242,7 @@ class ZooKeeperRegistry:
         make_parents: bool = False,
     ) -> str:
         """See `Registry.create`."""
-        op = Create(path, data, ephemeral, sequence, acl)
+        op = self._with_acl(Create(path, data, ephemeral, sequence, acl))
         self._validate([op])
         try:
             return await self._create(op)
@@ -306,6 +317,7 @@ class ZooKeeperRegistry:
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         """Apply all operations or none, in order; return their results in order."""
+        ops = [self._with_acl(op) if isinstance(op, Create) else op for op in ops]
         self._validate(ops)
         for op in ops:
             if isinstance(op, Delete):
@@ -363,6 +375,11 @@ class ZooKeeperRegistry:
     def _full(self, path: str) -> str:
         validate_path(path)
         return self._address.full(path)
+
+    def _with_acl(self, op: Create) -> Create:
+        if op.acl is not None or not self._security.sets_acls:
+            return op
+        return op._replace(acl=default_acl(op.path))
 
     def _validate(self, ops: Sequence[Op]) -> None:
         validate_ops(ops, len(self._address.chroot.encode()))

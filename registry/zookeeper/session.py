@@ -6,6 +6,9 @@ state) to the event loop, in the order in which that thread got them. The event 
 A client serves one session only. By default kazoo opens a new session after an expiry, and would execute a request that
 it has just got in the new session. So `LoopHandler` refuses all connections after the session has ended; kazoo's
 thread is the first to know about the end.
+
+With a login, a connection counts as restored after the login, which each connection repeats. A login that is refused
+ends the session.
 """
 
 from __future__ import annotations
@@ -14,23 +17,31 @@ import asyncio
 import logging
 import socket
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
-from registry.errors import ConnectionLossError, RegistryClosedError
+from registry.errors import ConnectionLossError, RegistryClosedError, RegistryLoginError
 from registry.interface import ConnectionState
+from registry.zookeeper.login import LoginRefused, log_in
+from registry.zookeeper.security import UNSECURED, ZooKeeperSecurity
+from registry.zookeeper.tls_socket import TlsSocket, reason
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from kazoo.protocol.states import Callback
 
     from registry.zookeeper.address import ZooKeeperAddress
+
+logger = logging.getLogger(__name__)
 
 # kazoo logs every attempt to connect. ZooKeeperRegistry logs what users need to know.
 _kazoo_logger = logging.getLogger(f"{__package__}.kazoo")
@@ -51,14 +62,17 @@ _STATES = {
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's handler of threads and sockets: runs callbacks on the event loop, refuses connections after the end."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, connect_timeout_s: float) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, connect_timeout_s: float, tls: ssl.SSLContext | None = None
+    ) -> None:
         super().__init__()
         self._loop = loop
         self._connect_timeout_s = connect_timeout_s
+        self._tls = tls
         self.completion_queue = self  # kazoo puts the callbacks of answers into it
         self.session_over = False
         self.refused = 0  # attempts to connect since `session_over` was set
-        self.socket_in_use: socket.socket | None = None
+        self.socket_in_use: socket.socket | TlsSocket | None = None
         self.server = ""  # the server of the last attempt to connect
         self.outcome = ""  # the result of the last completed attempt
 
@@ -96,12 +110,43 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.server = f"{name}:{port}" if name == host else f"{name}:{port} ({host})"
         options["timeout"] = self._connect_timeout_s
         try:
-            self.socket_in_use = super().create_connection(*args, **options)
+            plain: socket.socket = super().create_connection(*args, **options)
+            self.socket_in_use = plain
+            if self._tls is not None:
+                secured = TlsSocket(plain, self._tls, name, self._note)
+                self.socket_in_use = secured
+                secured.handshake(self._connect_timeout_s)
         except OSError as error:
-            self.outcome = f"{self.server}: {error.strerror or error}"
+            self._note(error)
             raise
-        self.outcome = f"{self.server} accepts connections but opens no session (is a majority of the servers running?)"
+        self.outcome = f"{self.server} accepts connections but opens no session ({self._question})"
         return self.socket_in_use
+
+    @property
+    def _question(self) -> str:
+        question = "is a majority of the servers running?"
+        return question if self._tls is not None else f"{question} does this port expect TLS?"
+
+    def _note(self, error: OSError) -> None:
+        why = error.strerror or str(error) if self._tls is None else reason(error)
+        self.outcome = f"{self.server}: {why}"
+
+    def select(
+        self, readers: list[Any], writers: list[Any], others: list[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Wait until one of the sockets is ready. A TLS connection is ready to be read when it has decrypted data."""
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        while True:
+            filled = [one for one in readers if isinstance(one, TlsSocket) and one.fill()]
+            left_s = 0.0 if filled else None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+            ready, writable, broken = super().select(readers, writers, others, left_s)
+            readable = [one for one in readers if one in filled or (one in ready and _has_data(one))]
+            if readable or writable or broken or left_s == 0.0:
+                return readable, writable, broken
+
+
+def _has_data(one: Any) -> bool:
+    return one.fill() if isinstance(one, TlsSocket) else True
 
 
 class ZooKeeperSession:
@@ -113,12 +158,15 @@ class ZooKeeperSession:
         timeout_ms: int,
         on_state: Callable[[ZooKeeperSession, ConnectionState], None],
         credentials: tuple[int, bytes] | None = None,
+        security: ZooKeeperSecurity = UNSECURED,
     ) -> None:
         """on_state: called on the loop after each change. credentials: those of an existing session to take over."""
         self._address = address
         self._on_state = on_state
+        self._login = security.login
+        self._refusal = ""  # why the servers have refused the login
         loop = asyncio.get_running_loop()
-        self._handler = LoopHandler(loop, timeout_ms / 1000 / len(address.servers))
+        self._handler = LoopHandler(loop, timeout_ms / 1000 / len(address.servers), security.tls)
         self.client = KazooClient(
             hosts=address.hosts,
             timeout=timeout_ms / 1000,
@@ -130,7 +178,7 @@ class ZooKeeperSession:
         )
         self.client.add_listener(self._state_changed)
         self._timeout_ms = timeout_ms
-        self._note_granted_timeout()
+        self._extend_connect()
         # Id and password, with which another client can take the session over or end it.
         self.credentials: tuple[int, bytes] = (0, b"")
         self._connected: asyncio.Future[None] = loop.create_future()  # done after the first connection
@@ -146,9 +194,9 @@ class ZooKeeperSession:
         """The session timeout: the one that the servers granted, once connected."""
         return self._timeout_ms
 
-    def _note_granted_timeout(self) -> None:
-        """Wrap kazoo's connect to learn the session timeout, which the servers limit. kazoo's read timeout is two
-        thirds of it.
+    def _extend_connect(self) -> None:
+        """Wrap kazoo's connect: to learn the session timeout, which the servers limit (kazoo's read timeout is two
+        thirds of it), and to count as connected after the login only.
         """
         connection = self.client._connection
         connect = connection._connect
@@ -156,15 +204,29 @@ class ZooKeeperSession:
         def connect_and_note(*args: Any) -> Any:
             read_timeout_ms, connect_timeout_ms = connect(*args)
             self._timeout_ms = round(read_timeout_ms * 3 / 2)
+            self._handler.post(self._tell, ConnectionState.CONNECTED)
             return read_timeout_ms, connect_timeout_ms
 
         connection._connect = connect_and_note
+        if self._login is not None:
+            connection.sasl_options = {}  # without them, kazoo does not log in
+            connection._authenticate_with_sasl = self._log_in
+
+    def _log_in(self, _host: str, timeout_s: float) -> None:
+        """Log in, in kazoo's thread. kazoo ends the session after an AuthFailedError."""
+        assert self._login is not None
+        self._handler.outcome = f"{self._handler.server} closes the connection during the login"
+        try:
+            log_in(self.client._connection, self._login, timeout_s)
+        except LoginRefused as error:
+            self._refusal = f"{self._handler.server}: {error}"
+            raise AuthFailedError(self._refusal) from None
 
     async def open(self, timeout_ms: int) -> None:
         """Connect for the first time. If the session to take over has ended, a new one is opened.
 
-        Raises ConnectionLossError, which names the servers and the cause, if none answers in time; RegistryClosedError
-        if `close` is called meanwhile.
+        Raises ConnectionLossError, which names the servers and the cause, if none answers in time; RegistryLoginError
+        if one refuses the login; RegistryClosedError if `close` is called meanwhile.
         """
         self.client.start_async()
         try:
@@ -223,11 +285,20 @@ class ZooKeeperSession:
         """Handle a change of state, in kazoo's thread."""
         if state == KazooState.LOST:
             self._handler.session_over = True
-        elif state == KazooState.CONNECTED:
+        elif state == KazooState.CONNECTED:  # told by `_extend_connect`, after the login
             self.credentials = self.client.client_id
+            return
         self._handler.post(self._tell, _STATES[state])
 
     def _tell(self, state: ConnectionState) -> None:
+        if self._refusal and not self._connected.done():
+            what = f"ZooKeeper at {self._address} refuses the login"
+            self._connected.set_exception(RegistryLoginError(f"{what}: {self._refusal}"))
+            return
+        if state is ConnectionState.SUSPENDED and not self._connected.done():
+            return  # kazoo had a connection, but it broke during the login
+        if self._refusal:
+            logger.error("ZooKeeper refuses the login: %s", self._refusal)
         _finish(self._connected)
         self._on_state(self, state)
 
@@ -247,7 +318,12 @@ class ZooKeeperSession:
         return "no server was reached"
 
 
-async def end_session(address: ZooKeeperAddress, credentials: tuple[int, bytes], timeout_ms: int) -> bool:
+async def end_session(
+    address: ZooKeeperAddress,
+    credentials: tuple[int, bytes],
+    timeout_ms: int,
+    security: ZooKeeperSecurity = UNSECURED,
+) -> bool:
     """End the session of another client and delete its ephemeral nodes; return whether the session still existed.
 
     The servers close the connection of the session's owner; when the owner reconnects, its session has expired. If the
@@ -258,16 +334,18 @@ async def end_session(address: ZooKeeperAddress, credentials: tuple[int, bytes],
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_ms / 1000
     was_there = False
-    while await _end_if_there(address, credentials, timeout_ms):
+    while await _end_if_there(address, credentials, timeout_ms, security):
         was_there = True
         if loop.time() > deadline_s:
             raise ConnectionLossError(f"session {credentials[0]:#x} did not end within {timeout_ms} ms: it is in use")
     return was_there
 
 
-async def _end_if_there(address: ZooKeeperAddress, credentials: tuple[int, bytes], timeout_ms: int) -> bool:
+async def _end_if_there(
+    address: ZooKeeperAddress, credentials: tuple[int, bytes], timeout_ms: int, security: ZooKeeperSecurity
+) -> bool:
     """Ask for the end of a session; return whether the session existed."""
-    session = ZooKeeperSession(address, timeout_ms, lambda _session, _state: None, credentials)
+    session = ZooKeeperSession(address, timeout_ms, lambda _session, _state: None, credentials, security)
     await session.open(timeout_ms)
     was_there = session.credentials == credentials
     await session.close()

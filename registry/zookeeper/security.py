@@ -1,0 +1,30 @@
+"""How a registry reaches ZooKeeper: with TLS, with a login, and whether it protects what it creates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import ssl
+
+    from security.secret import Secret
+
+
+class DigestLogin(NamedTuple):
+    """User and password of a login with DIGEST-MD5. The password is not in the `repr`."""
+
+    username: str
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperSecurity:
+    """tls: None for plain text. login: None for none. sets_acls: whether znodes get Kafka's ACLs when created."""
+
+    tls: ssl.SSLContext | None = None
+    login: DigestLogin | None = None
+    sets_acls: bool = False
+
+
+UNSECURED: Final = ZooKeeperSecurity()
