@@ -307,7 +307,9 @@ class Broker:
         dispatcher = Dispatcher(handlers, self.metrics, self._request_tasks.start, services.quotas)
         await self._listeners.bind(dispatcher, await self._expect_logins(services, dispatcher), self._address_rates)
         if self.config.ottla_console_listener is not None:
-            self.console = ConsoleServer(services, self, self.config.ottla_console_listener)
+            self.console = ConsoleServer(
+                services, self, self.config.ottla_console_listener, self._listeners.console_tls
+            )
             await self.console.bind()
 
     async def _expect_logins(

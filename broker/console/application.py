@@ -13,20 +13,23 @@ import asyncio
 import hashlib
 import json
 import socket
+from collections.abc import Callable, Coroutine
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from broker.console.acceptor import ConsoleAcceptor
 from broker.console.cluster import describe_cluster
 from broker.console.readiness import reason_not_ready
 
 if TYPE_CHECKING:
     from broker.console.exposition import Exposition
     from broker.console.server import ConsoleServer
+    from broker.network.listener_tls import ListenerTls
 
 STATIC = Path(__file__).parent / "static"
 SCRIPTS = ("console.js", "dom.js", "format.js", "groups.js", "opening_table.js", "topics.js")
@@ -53,8 +56,10 @@ SHUTDOWN_S = 1.0
 """How long a stopping broker waits until answers are sent."""
 
 
-async def start(server: ConsoleServer, sockets: list[socket.socket]) -> web.AppRunner:
-    """Serve on sockets that already listen. Call `cleanup` of the returned runner to stop."""
+async def start(
+    server: ConsoleServer, sockets: list[socket.socket], tls: ListenerTls | None, backlog: int
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Serve on sockets that already listen. Return what stops serving."""
     runner = web.AppRunner(
         Console(server).application(),
         access_log=None,
@@ -63,9 +68,15 @@ async def start(server: ConsoleServer, sockets: list[socket.socket]) -> web.AppR
         shutdown_timeout=SHUTDOWN_S,
     )
     await runner.setup()
-    for one in sockets:
-        await web.SockSite(runner, one).start()
-    return runner
+    assert runner.server is not None
+    acceptor = ConsoleAcceptor(runner.server)
+    await acceptor.open(sockets, tls, backlog)
+
+    async def stop() -> None:
+        acceptor.close()
+        await runner.cleanup()
+
+    return stop
 
 
 class Console:

@@ -22,6 +22,7 @@ from protocol.host_port import HostPort
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.network.listener_tls import ListenerTls
 
 BACKLOG = 128
 
@@ -29,10 +30,12 @@ BACKLOG = 128
 class ConsoleServer:
     """Health, metrics and the console page of one broker on `ottla.console.listener`."""
 
-    def __init__(self, services: Services, broker: Broker, address: HostPort) -> None:
+    def __init__(self, services: Services, broker: Broker, address: HostPort, tls: ListenerTls | None = None) -> None:
+        """tls: the console speaks TLS."""
         self.services = services
         self.broker = broker
         self.host, self._configured_port = address
+        self.tls = tls
         self.started_s = asyncio.get_running_loop().time()
         self._sockets: list[socket.socket] = []
 
@@ -45,7 +48,7 @@ class ConsoleServer:
     def url(self) -> str:
         """The URL of the page for a browser on this machine."""
         host = "localhost" if self.host in ("", "0.0.0.0", "::") else self.host
-        return f"http://{HostPort(host, self.port)}/"
+        return f"{'http' if self.tls is None else 'https'}://{HostPort(host, self.port)}/"
 
     @property
     def is_loopback(self) -> bool:
@@ -72,11 +75,11 @@ class ConsoleServer:
         await self.bind()
         try:
             await self._first_connection()
-            runner = await self._start_http()
+            stop = await self._start_http()
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
-                await runner.cleanup()
+                await stop()
         finally:
             self.close()
 
@@ -103,7 +106,7 @@ class ConsoleServer:
 
     async def _start_http(self) -> Any:
         start = await asyncio.get_running_loop().run_in_executor(None, _import_application)
-        return await start(self, self._sockets)
+        return await start(self, self._sockets, self.tls, BACKLOG)
 
 
 def _import_application() -> Callable[..., Any]:

@@ -125,6 +125,12 @@ class Acceptor:
         if self._tls is None:
             self.counted(connection)
 
+    def tls_connection(self, tls: ListenerTls, on_complete: Callable[[], None]) -> Connection:
+        """Return the protocol of a connection whose handshake runs. on_complete: to be called when it is complete."""
+        from broker.network.tls_connection import TlsConnection  # only brokers with TLS need it
+
+        return TlsConnection(self, tls, on_complete)
+
     def disconnected(self, connection: Connection) -> None:
         """Remove a connection that is closed."""
         self.connections.pop(connection, None)

@@ -17,14 +17,22 @@ from broker.quotas.rates import INT_MAX, Window
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.tasks import RequestTasks
 from broker.settings.config import BrokerConfig
+from broker.settings.listener_settings import ListenerSettings
 from client.wire.network import Network
 
 if TYPE_CHECKING:
     from broker.network.listener_tls import ListenerTls
 
 
+CONSOLE = "console"
+"""The name of the console among the listeners that have TLS. Names of other listeners are in upper case."""
+
+
 class Listeners:
-    """The listeners of one broker. `acceptors`: by name, once they are bound."""
+    """The listeners of one broker. `acceptors`: by name, once they are bound.
+
+    New certificates of the console are a matter of this class, too.
+    """
 
     def __init__(self, config: BrokerConfig, network: Network, tasks: RequestTasks) -> None:
         self.acceptors: dict[str, Acceptor] = {}
@@ -45,6 +53,18 @@ class Listeners:
                     self._config.of_listener(listener.name),
                     is_between_brokers=listener.name == self._config.inter_broker_listener_name,
                 )
+
+        address = self._config.ottla_console_listener
+        if self._config.console_has_tls and address is not None:
+            from broker.network.listener_tls import ListenerTls  # as above
+
+            console = Listener(CONSOLE, *address, security_protocol="SSL")
+            self._tls[CONSOLE] = ListenerTls(console, self._config.of_console())
+
+    @property
+    def console_tls(self) -> ListenerTls | None:
+        """TLS of the console; None if it has none."""
+        return self._tls.get(CONSOLE)
 
     async def bind(
         self,
@@ -107,12 +127,12 @@ class Listeners:
     def check(self, after: BrokerConfig) -> None:
         """Raise ConfigError if the running listeners cannot use these settings."""
         for name, tls in self._tls.items():
-            tls.check(after.of_listener(name))
+            tls.check(_settings_of(name, after))
 
     def use_new_stores(self) -> None:
         """Use changed key stores and trust stores for new connections."""
         for name, tls in self._tls.items():
-            tls.use_stores_of(self._config.of_listener(name))
+            tls.use_stores_of(_settings_of(name, self._config))
 
     def _limits_of(self, listener: str) -> ListenerLimits:
         """Return the limits that are set for this listener by its prefix; those of the broker are not its defaults."""
@@ -150,3 +170,7 @@ class Listeners:
         """Stop accepting, and close all connections."""
         for acceptor in self.acceptors.values():
             await acceptor.close()
+
+
+def _settings_of(name: str, config: BrokerConfig) -> ListenerSettings:
+    return config.of_console() if name == CONSOLE else config.of_listener(name)

@@ -15,18 +15,15 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from broker.network.connection import CLOSE_LINGER_S
 from broker.network.handshake_failures import HandshakeFailures, NotTlsError
+from broker.network.limits import Holdable
 from broker.network.listener_tls import ListenerTls
-from broker.network.tls_connection import TlsConnection
 from client.wire.listening import listening_sockets
 from security.tls.alerts import send_alert
-
-if TYPE_CHECKING:
-    from broker.network.acceptor import Acceptor
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +36,39 @@ _INTERNAL_ERROR = bytes.fromhex("15030300020250")
 """The alert that Kafka answers plain text with."""
 
 
+class TlsAcceptor(Protocol):
+    """What takes the connections over when their handshakes are complete: a listener, or the console."""
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+
+    @property
+    def handshake_timeout_s(self) -> float:
+        """How long a handshake may take."""
+
+    @property
+    def now_s(self) -> Callable[[], float]:
+        """The clock of the event loop."""
+
+    @property
+    def call_soon(self) -> Callable[..., Any]:
+        """That of the event loop."""
+
+    def counted(self, peer: Holdable) -> None:
+        """Count a connection that was accepted in the limits, which may hold or close it."""
+
+    def uncounted(self, peer: Holdable) -> None:
+        """Remove a closed connection from the limits."""
+
+    def tls_connection(self, tls: ListenerTls, on_complete: Callable[[], None]) -> asyncio.BaseProtocol:
+        """Return the protocol of a connection. on_complete: to be called when the handshake is complete."""
+
+
 class TlsServer:
     """Accepts connections on listening sockets and runs their handshakes."""
 
-    def __init__(self, acceptor: Acceptor, tls: ListenerTls, sockets: Sequence[socket.socket], backlog: int) -> None:
+    def __init__(self, acceptor: TlsAcceptor, tls: ListenerTls, sockets: Sequence[socket.socket], backlog: int) -> None:
         self.acceptor = acceptor
         self.tls = tls
         self.handshakes: dict[Handshake, None] = {}
@@ -55,7 +81,7 @@ class TlsServer:
         self._accept_all()
 
     @classmethod
-    async def open(cls, acceptor: Acceptor, tls: ListenerTls, host: str, port: int, backlog: int) -> TlsServer:
+    async def open(cls, acceptor: TlsAcceptor, tls: ListenerTls, host: str, port: int, backlog: int) -> TlsServer:
         """Listen on `host:port`; see `Network.listen`. Raises OSError."""
         return cls(acceptor, tls, await listening_sockets(host, port, backlog), backlog)
 
@@ -170,7 +196,7 @@ class Handshake:
             self._is_handed_over = True
             send_alert.set(self._send_last)
             await loop.connect_accepted_socket(
-                lambda: TlsConnection(acceptor, tls, self._complete),
+                lambda: acceptor.tls_connection(tls, self._complete),
                 self._socket,
                 ssl=tls.context,
                 ssl_handshake_timeout=max(deadline_s - loop.time(), 0.001),

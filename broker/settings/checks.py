@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from broker.coordinator.consumer.assignors import ASSIGNORS, assignor_name
 from broker.network.listener import SASL_PROTOCOLS
 from broker.settings.catalog import BROKER_SETTINGS
+from broker.settings.console_checks import check_console
 from registry.errors import BadArgumentsError
 from registry.paths import validate_path
 from registry.znodes.tree import is_ours
@@ -72,6 +73,7 @@ def check_values(config: BrokerConfig) -> None:
     _check_groups(config)
     _check_password_encoder(config)
     _check_authorizer(config)
+    check_console(config)
     values: dict[str, Any] = config.values
     for low, high in ORDERED:
         if values[low] > values[high]:

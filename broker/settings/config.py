@@ -21,7 +21,7 @@ from broker.network.listener import Listener, check_ports, parse_listeners, pars
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.checks import check_values, size_warnings
 from broker.settings.environment import EnvironmentSettings, environment_settings, jmx_port
-from broker.settings.listener_settings import ListenerSettings, base_name
+from broker.settings.listener_settings import ConsoleSettings, ListenerSettings, base_name, is_of_console, is_prefixed
 from broker.settings.names import LISTENER_PREFIX, is_mistake, refuse_unknown, similar_name
 from broker.settings.properties import read_properties
 from broker.settings.refused import refusal
@@ -124,6 +124,7 @@ class BrokerConfig:
     password_encoder_old_secret: str | None
     password_encoder_secret: str | None
     ottla_console_listener: HostPort | None
+    console_has_tls: bool
     ottla_jmx_port: int
     ottla_log_format: str
     ottla_log_level: str
@@ -338,6 +339,10 @@ class BrokerConfig:
         """Return the settings as the listener of this name sees them."""
         return ListenerSettings(name, self.values, self.prefixed)
 
+    def of_console(self) -> ConsoleSettings:
+        """Return the settings of TLS and of tokens as the console sees them."""
+        return ConsoleSettings(self.values, self.prefixed)
+
     def dynamic_quota(self, name: str) -> int:
         """Return a quota that exists only as a dynamic setting."""
         value = self.values.get(name, DYNAMIC_QUOTAS[name].default)
@@ -363,7 +368,7 @@ class BrokerConfig:
                 setting = BROKER_SETTINGS.get(name) or DYNAMIC_QUOTAS.get(name)
                 if setting is not None:
                     copy.values[name] = setting.parse(text)
-                elif name.startswith(LISTENER_PREFIX):
+                elif is_prefixed(name):
                     copy._parse_prefixed(name, text)
         copy._resolve()
         return copy
@@ -385,7 +390,7 @@ class BrokerConfig:
 
     def _take(self, name: str, text: str) -> None:
         """Parse one setting: refuse it if it is unknown, invalid or unsafe, and warn if it has no effect."""
-        if name.startswith(LISTENER_PREFIX):
+        if is_prefixed(name):
             self._take_prefixed(name, text)
             return
         setting = BROKER_SETTINGS.get(name)
@@ -413,8 +418,9 @@ class BrokerConfig:
         The name of the listener may be in upper case. Kafka ignores such a setting; with ssl.client.auth, for example,
         the listener would then be open.
         """
-        listener, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
-        name = f"{LISTENER_PREFIX}{listener.lower()}{dot}{rest}"
+        if not is_of_console(name):
+            listener, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
+            name = f"{LISTENER_PREFIX}{listener.lower()}{dot}{rest}"
         setting = BROKER_SETTINGS.get(base_name(name))
         if setting is not None:
             try:
@@ -446,7 +452,7 @@ class BrokerConfig:
         self._resolve_listeners()
         self._resolve_log_dirs()
         self.max_connections_per_ip_overrides = self._ip_overrides()
-        self.ottla_console_listener = self._console_listener()
+        self._resolve_console()
         check_values(self)
         if self._assigned_id is not None:
             self.broker_id = self._assigned_id
@@ -519,15 +525,20 @@ class BrokerConfig:
             overrides[host.strip()] = int(limit)
         return overrides
 
-    def _console_listener(self) -> HostPort | None:
+    def _resolve_console(self) -> None:
         setting = BROKER_SETTINGS["ottla.console.listener"]
         text = str(self.values[setting.name])
+        self.ottla_console_listener, self.console_has_tls = None, False
         if not text:
-            return None
-        host, colon, port = text.rpartition(":")
-        if not colon or not port.isdigit() or int(port) > 65535:
-            raise setting.error(text, "must be host:port with a port of at most 65535, or empty")
-        return HostPort(unbracketed(host), int(port))
+            return
+        scheme, separator, address = text.rpartition("://")
+        host, colon, port = address.rpartition(":")
+        is_known = scheme.lower() in ("http", "https") if separator else not scheme
+        if not (is_known and colon and port.isdecimal() and port.isascii() and int(port) <= 65535):
+            rule = "must be host:port, http://host:port or https://host:port with a port of at most 65535, or empty"
+            raise setting.error(text, rule)
+        self.ottla_console_listener = HostPort(unbracketed(host), int(port))
+        self.console_has_tls = scheme.lower() == "https"
 
     def _topic_defaults(self) -> dict[str, SettingValue]:
         """Return the broker's default for each topic setting."""

@@ -15,8 +15,7 @@ from typing import Self
 
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.config import SYNONYMS, BrokerConfig
-from broker.settings.listener_settings import base_name
-from broker.settings.names import LISTENER_PREFIX
+from broker.settings.listener_settings import base_name, is_prefixed
 from storage.log.config import TOPIC_SETTINGS
 from storage.setting import PASSWORD, READ_ONLY, Setting
 
@@ -163,7 +162,7 @@ def same_meaning(name: str) -> tuple[str, ...]:
     """Return the names with the same meaning as a broker setting, in order of precedence."""
     if name == "log.flush.interval.ms":
         return name, "log.flush.scheduler.interval.ms"
-    if name.startswith(LISTENER_PREFIX):
+    if is_prefixed(name):
         return name, base_name(name)
     return next((names for names in SYNONYMS if name in names), (name,))
 

@@ -16,7 +16,8 @@ from enum import IntEnum
 
 from broker.settings.config import BrokerConfig
 from broker.settings.described import ConfigLayers, DescribedConfig, setting_of
-from broker.settings.names import LISTENER_PREFIX, refuse_classic
+from broker.settings.listener_settings import base_name, is_of_console, is_prefixed
+from broker.settings.names import refuse_classic
 from broker.settings.refused import refusal
 from storage.log.config import TOPIC_SETTINGS, topic_setting
 from storage.setting import HIDDEN, LIST, PER_BROKER, READ_ONLY, ConfigError, Setting
@@ -195,7 +196,9 @@ def _check_one(name: str, text: str, *, per_broker: bool) -> None:
         if (classic := refuse_classic(name, text)) is not None:
             raise classic
         return  # Kafka also stores settings of plug-ins, whose names are unknown
-    rule = _never(setting, prefixed=name.startswith(LISTENER_PREFIX), per_broker=per_broker)
+    rule = _never(setting, prefixed=is_prefixed(name), per_broker=per_broker)
+    if is_of_console(name) and base_name(name) not in ONLY_PER_LISTENER:
+        rule = "cannot be changed while the broker runs"
     if rule is None:
         try:
             rule = refusal(setting, setting.parse(text))

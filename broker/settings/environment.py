@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from broker.settings.catalog import BROKER_SETTINGS
-from broker.settings.names import LISTENER_PREFIX, OTTLA_PREFIX, is_mistake, is_of_clients, misspelled, refuse_unknown
+from broker.settings.listener_settings import is_prefixed
+from broker.settings.names import OTTLA_PREFIX, is_mistake, is_of_clients, misspelled, refuse_unknown
 from storage.log.config import TOPIC_SETTINGS
 from storage.setting import ConfigError
 
@@ -88,7 +89,7 @@ def _names(variable: str) -> list[str]:
 
 def _setting(variable: str) -> str | None:
     for name in _names(variable):
-        if name in _BY_LOWER_CASE or name.startswith(LISTENER_PREFIX):
+        if name in _BY_LOWER_CASE or is_prefixed(name):
             return _BY_LOWER_CASE.get(name, name)
     return None
 

@@ -27,7 +27,8 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
             doc="An authorizer of your own, as an import path module:Class; empty for none. See docs/security.md."),
     Setting("ottla.console.listener", STRING, "127.0.0.1:8080", None,
             MEDIUM, READ_ONLY, acts=True,
-            doc="Address of health, metrics and the console as host:port; empty for none."),
+            doc="Address of health, metrics and the console as host:port; empty for none. With https:// before it, the"
+                " console speaks TLS, with the settings ottla.console.ssl.* (those of a listener), or ssl.*."),
     Setting("ottla.jmx.port", INT, "-1", RangeOr(0, 65535, -1),
             LOW, READ_ONLY, acts=True,
             doc="jmx_port in this broker's registration in ZooKeeper; -1 for none. If it is not set, `ottla broker`"

@@ -1,0 +1,158 @@
+"""The connections of the console: at most MAX_CONNECTIONS, each with the user of its client certificate.
+
+They count from the moment they are accepted, so that peers that stall a TLS handshake count, too. Connections are
+closed when they are idle (aiohttp's keep-alive timeout), and handshakes that are not complete in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from broker.network.acceptor import HANDSHAKE_TIMEOUT_S
+from broker.network.connection import CloseConnectionError
+from broker.network.limits import Holdable
+from security.principal import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from broker.network.listener_tls import ListenerTls
+    from broker.network.tls_server import TlsServer
+
+logger = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 512
+
+
+class ConsoleAcceptor:
+    """Accepts connections and gives each a protocol of HTTP."""
+
+    name = "console"
+
+    def __init__(
+        self,
+        new_handler: Callable[[], asyncio.Protocol],
+        *,
+        handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        """new_handler: makes the protocol of a connection."""
+        loop = asyncio.get_running_loop()
+        self.now_s = loop.time
+        self.call_soon = loop.call_soon
+        self.handshake_timeout_s = handshake_timeout_s
+        self._max_connections = max_connections
+        self._new_handler = new_handler
+        self._count = 0
+        self._servers: list[asyncio.Server | TlsServer] = []
+
+    async def open(self, sockets: Sequence[socket.socket], tls: ListenerTls | None, backlog: int) -> None:
+        """Accept connections on sockets that already listen."""
+        if tls is not None:
+            from broker.network.tls_server import TlsServer  # ssl costs a plain broker 10 ms
+
+            self._servers.append(TlsServer(self, tls, sockets, backlog))
+            return
+        loop = asyncio.get_running_loop()
+        for one in sockets:
+            self._servers.append(await loop.create_server(self._plain_connection, sock=one, backlog=backlog))
+
+    def close(self) -> None:
+        """Stop accepting, and end all handshakes. Connections stay open."""
+        for server in self._servers:
+            server.close()
+
+    def _plain_connection(self) -> ConsoleConnection:
+        return ConsoleConnection(self, self._new_handler())
+
+    # -- for TlsServer and connections --------------------------------------------------------------------------------
+
+    def tls_connection(self, tls: ListenerTls, on_complete: Callable[[], None]) -> ConsoleConnection:
+        """See `TlsAcceptor`."""
+        return ConsoleConnection(self, self._new_handler(), tls, on_complete)
+
+    def counted(self, peer: Holdable) -> None:
+        """Count a connection; close it if there are too many."""
+        self._count += 1
+        if self._count > self._max_connections:
+            peer.close(f"the console has {self._max_connections} connections already")
+
+    def uncounted(self, peer: Holdable) -> None:
+        """Remove a closed connection from the count."""
+        self._count -= 1
+
+
+class ConsoleConnection(asyncio.Protocol):
+    """One connection: passes its events to a protocol of HTTP."""
+
+    def __init__(
+        self,
+        acceptor: ConsoleAcceptor,
+        handler: asyncio.Protocol,
+        tls: ListenerTls | None = None,
+        on_complete: Callable[[], None] | None = None,
+    ) -> None:
+        """on_complete: called when the TLS handshake is complete. Such a connection has been counted already."""
+        self.host = ""
+        self.closed = False
+        self.principal: Principal = ANONYMOUS
+        """The user of the client certificate."""
+        self._acceptor = acceptor
+        self._handler = handler
+        self._tls = tls
+        self._on_complete = on_complete
+        self._transport: asyncio.Transport | None = None
+        self._is_served = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.host = str(transport.get_extra_info("peername", ("",))[0])
+        if self._on_complete is None:
+            self._acceptor.counted(self)
+        else:
+            self._on_complete()
+        if self._tls is not None:
+            certificate = transport.get_extra_info("ssl_object").getpeercert(True)
+            try:
+                self.principal = self._tls.principal(certificate)
+            except CloseConnectionError as error:
+                self.close(str(error))
+        if not self.closed:
+            self._is_served = True
+            self._handler.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_served:
+            self._handler.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._handler.eof_received() if self._is_served else None
+
+    def pause_writing(self) -> None:
+        self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._handler.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._acceptor.uncounted(self)
+        if self._is_served:
+            self._handler.connection_lost(exc)
+
+    # -- for the limit ------------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Not used: the console has no limit that holds connections."""
+
+    def admit(self) -> None:
+        """See `hold`."""
+
+    def close(self, reason: str) -> None:
+        """Close the connection and log the reason."""
+        logger.info("closing connection from %s to the console: %s", self.host, reason)
+        self.closed = True
+        assert self._transport is not None
+        self._transport.abort()
