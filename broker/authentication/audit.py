@@ -8,35 +8,31 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING
 
 from security.principal import Principal
-
-if TYPE_CHECKING:
-    from broker.network.connection import Connection
 
 logger = logging.getLogger(__name__)
 
 
-def log_success(connection: Connection, mechanism: str, principal: Principal, *, by_token: bool) -> None:
+def log_success(host: str, listener: str, mechanism: str, principal: Principal, *, by_token: bool) -> None:
     """Write a line for a client that has proved its user, at level DEBUG."""
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug(
             "authenticated: principal=%s host=%s mechanism=%s token=%s listener=%s",
             json.dumps(str(principal)),
-            json.dumps(connection.host),
+            json.dumps(host),
             mechanism,
             "yes" if by_token else "no",
-            connection.acceptor.name,
+            listener,
         )
 
 
-def log_failure(connection: Connection, mechanism: str, reason: str) -> None:
+def log_failure(host: str, listener: str, mechanism: str, reason: str) -> None:
     """Write a line for a client that has failed. mechanism: "" if it has not chosen one."""
     logger.info(
         "failed: host=%s mechanism=%s reason=%s listener=%s",
-        json.dumps(connection.host),
+        json.dumps(host),
         mechanism or "none",
         json.dumps(reason),
-        connection.acceptor.name,
+        listener,
     )

@@ -6,12 +6,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from broker.authentication.key_sets import KeySet
 from broker.authentication.listener import ListenerAuthentication
 from broker.authentication.scram_credentials import ScramCredentials
-from broker.authentication.settings import OAUTHBEARER, PLAIN, MechanismSettings, TokenSettings, sasl_settings
+from broker.authentication.settings import OAUTHBEARER, PLAIN, MechanismSettings, sasl_settings
+from broker.authentication.token_validators import TokenValidators
 from broker.authentication.tokens import DelegationTokens
-from broker.errors import BrokerStartError
 from broker.requests.dispatcher import Dispatcher
 from broker.settings.config import BrokerConfig
 from security.sasl.oauthbearer_server import OauthBearerServer, ValidateToken
@@ -39,7 +38,7 @@ class Authentication:
         self._credentials = credentials
         self._tokens = tokens
         self._now_ms = now_ms
-        self._key_sets: dict[TokenSettings, KeySet] = {}
+        self._validators = TokenValidators(now_ms)
 
     def of(self, listener: str, dispatcher: Dispatcher) -> ListenerAuthentication:
         """Return the authentication of one listener. Raises BrokerStartError."""
@@ -54,12 +53,11 @@ class Authentication:
 
     async def start(self) -> None:
         """Read the key sets of token issuers. Raises BrokerStartError."""
-        for key_set in self._key_sets.values():
-            await key_set.start()
+        await self._validators.start()
 
     def services(self) -> list[Coroutine[Any, Any, None]]:
         """Return the work to run while the broker serves."""
-        return [key_set.run() for key_set in self._key_sets.values()]
+        return self._validators.services()
 
     def _mechanism(self, settings: MechanismSettings) -> NewSaslServer:
         if settings.name == PLAIN:
@@ -72,15 +70,4 @@ class Authentication:
     def _token_validator(self, settings: MechanismSettings) -> ValidateToken:
         if settings.tokens is None:
             return UnsecuredTokens(settings.options, self._now_ms).validate
-        try:
-            from security.sasl.signed_tokens import SignedTokens, TokenRules  # joserfc is optional
-        except ImportError:
-            raise BrokerStartError(
-                "OAUTHBEARER with signed tokens needs joserfc: install ottla with the extra 'security'"
-            ) from None
-        tokens = settings.tokens
-        key_set = self._key_sets.setdefault(tokens, KeySet(tokens))
-        rules = TokenRules(tokens.audiences, tokens.issuer, tokens.skew_ms, tokens.principal_claim, tokens.scope_claim)
-        validator = SignedTokens(rules, self._now_ms, key_set.want)
-        key_set.add(validator)
-        return validator.validate
+        return self._validators.of(settings.tokens)

@@ -50,7 +50,13 @@ class ListenerAuthentication:
         A token that has ended counts as 0, too: the next request is refused.
         """
         proved = established.authenticated
-        log_success(connection, established.mechanism, proved.principal, by_token=proved.is_token)
+        log_success(
+            connection.host,
+            connection.acceptor.name,
+            established.mechanism,
+            proved.principal,
+            by_token=proved.is_token,
+        )
         connection.principal = proved.principal
         connection.is_token_login = proved.is_token
         connection.limit_frames(connection.acceptor.max_request_bytes)

@@ -98,7 +98,8 @@ class Login:
             closing = CloseConnectionError(f"authentication failed: {refused}", refused.answer)
         except ProtocolError as error:
             closing = CloseConnectionError(f"authentication failed: a request cannot be decoded: {error}")
-        log_failure(connection, self._mechanism, str(closing).removeprefix("authentication failed: "))
+        reason = str(closing).removeprefix("authentication failed: ")
+        log_failure(connection.host, connection.acceptor.name, self._mechanism, reason)
         if self._listener.failure_delay_s <= 0:
             raise closing
         return _HeldRefusal(connection, self._listener.failure_delay_s, closing)

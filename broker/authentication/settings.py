@@ -110,7 +110,7 @@ def _mechanism(settings: ListenerSettings, mechanism: str) -> MechanismSettings:
     prefix = f"{settings.prefix}{mechanism.lower()}."
     options = _jaas_options(settings, prefix, mechanism)
     handler = _handler(settings, prefix, mechanism)
-    tokens = _token_settings(settings, mechanism) if handler in _SIGNED_HANDLERS else None
+    tokens = token_settings(settings, mechanism) if handler in _SIGNED_HANDLERS else None
     reauth: Any = settings.value("connections.max.reauth.ms", mechanism)
     found = MechanismSettings(mechanism, options, reauth, tokens)
     if mechanism == OAUTHBEARER and tokens is None:
@@ -161,7 +161,9 @@ def check_callback_handler(value: object) -> None:
         raise ConfigError(_HANDLER, value, f"must be one of Kafka's own handlers: {', '.join(known)}")
 
 
-def _token_settings(settings: ListenerSettings, mechanism: str) -> TokenSettings:
+def token_settings(settings: ListenerSettings, mechanism: str | None = None) -> TokenSettings:
+    """Return how signed tokens are checked. Raises ConfigError."""
+
     def value(name: str) -> Any:
         return settings.value(f"sasl.oauthbearer.{name}", mechanism)
 

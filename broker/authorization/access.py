@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from broker.authorization.asker import Asker
 from broker.authorization.audit import log_allowed, log_denied
 from broker.authorization.audit import logger as audit_logger
 from broker.authorization.authorizer import Authorizer
-from broker.requests.context import RequestContext
 from security.acls.types import OPERATIONS_OF, Operation, ResourceType
 from security.principal import Principal
 
@@ -36,9 +36,7 @@ class Access:
         self._decisions.clear()
         self.generation += 1
 
-    def allows(
-        self, context: RequestContext, api: str, operation: Operation, resource_type: ResourceType, name: str
-    ) -> bool:
+    def allows(self, context: Asker, api: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the client of a request may do this; the audit log has one line for it in each request."""
         allowed = self.sees(context, operation, resource_type, name)
         if not allowed or audit_logger.isEnabledFor(logging.DEBUG):
@@ -51,7 +49,7 @@ class Access:
                 log(context, api, operation, resource_type, name)
         return allowed
 
-    def sees(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def sees(self, context: Asker, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """`allows` without a line in the audit log: for lists that leave out what the client may not see."""
         connection = context.connection
         key = (connection.principal, connection.host, operation, resource_type, name)
@@ -60,7 +58,7 @@ class Access:
             allowed = self._decide(key)
         return allowed
 
-    def allows_any(self, context: RequestContext, api: str, operation: Operation, resource_type: ResourceType) -> bool:
+    def allows_any(self, context: Asker, api: str, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether the client of a request may do this with any resource of a type."""
         try:
             allowed = self.authorizer.allows_any(context.principal, context.client_address, operation, resource_type)
@@ -71,7 +69,7 @@ class Access:
         log(context, api, operation, resource_type, None)
         return allowed
 
-    def operations(self, context: RequestContext, resource_type: ResourceType, name: str) -> int:
+    def operations(self, context: Asker, resource_type: ResourceType, name: str) -> int:
         """Return what the client may do with a resource: one bit for each operation, by its number (KIP-430)."""
         return sum(
             1 << operation

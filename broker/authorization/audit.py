@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 
-from broker.requests.context import RequestContext
+from broker.authorization.asker import Asker
 from security.acls.types import Operation, ResourceType
 
 logger = logging.getLogger(__name__)
@@ -20,24 +20,20 @@ logger = logging.getLogger(__name__)
 _LINE = "%s: principal=%s host=%s operation=%s resource=%s:%s api=%s client_id=%s listener=%s"
 
 
-def log_denied(
-    context: RequestContext, api: str, operation: Operation, resource_type: ResourceType, name: str | None
-) -> None:
+def log_denied(context: Asker, api: str, operation: Operation, resource_type: ResourceType, name: str | None) -> None:
     """Write a line for a denied decision. name: None for any resource of the type."""
     if logger.isEnabledFor(logging.INFO):
         logger.info(_LINE, "denied", *_fields(context, api, operation, resource_type, name))
 
 
-def log_allowed(
-    context: RequestContext, api: str, operation: Operation, resource_type: ResourceType, name: str | None
-) -> None:
+def log_allowed(context: Asker, api: str, operation: Operation, resource_type: ResourceType, name: str | None) -> None:
     """Write a line for an allowed decision, at level DEBUG."""
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug(_LINE, "allowed", *_fields(context, api, operation, resource_type, name))
 
 
 def _fields(
-    context: RequestContext, api: str, operation: Operation, resource_type: ResourceType, name: str | None
+    context: Asker, api: str, operation: Operation, resource_type: ResourceType, name: str | None
 ) -> tuple[str, ...]:
     return (
         json.dumps(str(context.principal)),
