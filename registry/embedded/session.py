@@ -11,7 +11,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from registry.embedded.tree import require
+from registry.embedded.access import Caller, require
+from registry.embedded.tree import ChangeKind
 from registry.errors import (
     ConnectionLossError,
     NodeExistsError,
@@ -118,33 +119,33 @@ class EmbeddedRegistry:
         op = Create(path, data, ephemeral, sequence, acl)
         validate_ops([op])
         try:
-            return await self._write(lambda draft, owner: draft.create(op, owner))
+            return await self._write(lambda draft, caller: draft.create(op, caller))
         except NoNodeError:
             if not make_parents:
                 raise
         with suppress(NodeExistsError):  # created by another session meanwhile
             await self.create(parent_of(path), acl=acl, make_parents=True)
-        return await self._write(lambda draft, owner: draft.create(op, owner))
+        return await self._write(lambda draft, caller: draft.create(op, caller))
 
     async def get(self, path: str) -> tuple[bytes | None, Stat]:
         """Return the data and the stat."""
         validate_path(path)
-        await self._connected()
+        caller = Caller(await self._connected())
         node = self._store.tree.node(path)
-        require(node, Permission.READ, path)
+        require(node.acl, Permission.READ, path, caller)
         return node.data, node.stat()
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
         """Replace the data."""
         op = Set(path, data, version)
         validate_ops([op])
-        return await self._write(lambda draft, _owner: draft.set(op))
+        return await self._write(lambda draft, caller: draft.set(op, caller))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """Delete a node."""
         op = Delete(path, version)
         validate_ops([op])
-        await self._write(lambda draft, _owner: draft.delete(op))
+        await self._write(lambda draft, caller: draft.delete(op, caller))
 
     async def exists(self, path: str) -> Stat | None:
         """Return the node's stat; None if it does not exist."""
@@ -160,9 +161,9 @@ class EmbeddedRegistry:
     async def children_with_stat(self, path: str) -> tuple[list[str], Stat]:
         """Return the names of the children and the node's stat."""
         validate_path(path)
-        await self._connected()
+        caller = Caller(await self._connected())
         node = self._store.tree.node(path)
-        require(node, Permission.READ, path)
+        require(node.acl, Permission.READ, path, caller)
         return self._store.tree.children(path), node.stat()
 
     async def get_acl(self, path: str) -> tuple[tuple[Acl, ...], Stat]:
@@ -175,12 +176,12 @@ class EmbeddedRegistry:
     async def set_acl(self, path: str, acl: Sequence[Acl], version: int = ANY_VERSION) -> Stat:
         """Replace the ACL; `version` is the stat's aversion."""
         validate_path(path)
-        return await self._write(lambda draft, _owner: draft.set_acl(path, acl, version))
+        return await self._write(lambda draft, caller: draft.set_acl(path, acl, version, caller))
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         """Apply all operations or none, in order; return their results in order."""
         validate_ops(ops)
-        return await self._write(lambda draft, owner: draft.multi(ops, owner))
+        return await self._write(lambda draft, caller: draft.multi(ops, caller))
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> WatchHandle:
         """Call `callback` on the event loop after the node was created or deleted, or its data was set."""
@@ -229,11 +230,11 @@ class EmbeddedRegistry:
         """Fire the watches for changes that have become visible. Called by the store."""
         if self._state is not ConnectionState.CONNECTED:
             return  # all watches fire when the connection is restored
-        for change in changes:
-            if change.data:
-                self._watches.data_changed(change.path)
-            if change.children:
-                self._watches.children_changed(change.path)
+        for kind, path in changes:
+            self._watches.data_changed(path)
+            if kind is not ChangeKind.SET:
+                self._watches.children_changed(path)
+                self._watches.children_changed(parent_of(path))
 
     def session_ended(self) -> None:
         """Note that the session has ended; without a connection, `reconnect` sets EXPIRED. Called by the store."""
@@ -254,9 +255,9 @@ class EmbeddedRegistry:
             raise RegistryClosedError("the registry is not open")
         return self._session_id
 
-    async def _write(self, apply: Callable[[Draft, int], T]) -> T:
-        session_id = await self._connected()
-        future = self._store.write(session_id, lambda draft: apply(draft, session_id))
+    async def _write(self, apply: Callable[[Draft, Caller], T]) -> T:
+        caller = Caller(await self._connected())
+        future = self._store.write(caller.session_id, lambda draft: apply(draft, caller))
         self._under_way.add(future)
         try:
             return await future

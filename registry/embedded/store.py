@@ -271,6 +271,7 @@ class EmbeddedStore:
                 return
             write.error = full
         draft.changes.clear()
+        draft.history.clear()
         draft.zxid -= 1
 
     def _new_draft(self) -> Draft:
@@ -283,7 +284,7 @@ class EmbeddedStore:
 
     def _show(self, draft: Draft, writes: list[_Write]) -> None:
         """Make a committed draft visible, and answer the writes."""
-        changes = self._tree.merge(draft)
+        self._tree.merge(draft)
         if any(write.ends_session for write in writes):
             ended, self._ended = self._ended, []
             for registry in ended:
@@ -291,7 +292,7 @@ class EmbeddedStore:
         for write in writes:
             write.answer()
         for registry in self._sessions.values():
-            registry.changed(changes)
+            registry.changed(draft.history)
 
     def _note_if_full(self) -> None:
         if self.full is not None and self._room_check is None:

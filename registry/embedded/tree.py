@@ -10,13 +10,13 @@ needs only the number of children, and copying a set for each of 10,000 topics w
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from registry.embedded.access import Caller, checked_acl, require
 from registry.errors import (
     BadArgumentsError,
     BadVersionError,
-    InvalidAclError,
-    NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from registry.interface import Op, OpResult
-
-# The schemes that are valid in an ACL. Sessions of the embedded store have only the identity world:anyone.
-_SCHEMES = frozenset({"world", "digest", "sasl", "ip", "x509"})
 
 
 class TreeNode(NamedTuple):
@@ -71,6 +68,21 @@ class TreeNode(NamedTuple):
         )
 
 
+class ChangeKind(Enum):
+    """What happened to a node."""
+
+    CREATED = "created"
+    SET = "set"
+    DELETED = "deleted"
+
+
+class NodeChange(NamedTuple):
+    """One change of one node. The creation and the deletion of a node also change its parent's set of children."""
+
+    kind: ChangeKind
+    path: str
+
+
 def new_root() -> TreeNode:
     """Return the root of an empty tree, as in ZooKeeper: empty data, not null."""
     return TreeNode(b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, OPEN_ACL)
@@ -84,6 +96,7 @@ class Draft:
         self.zxid = zxid
         self.now_ms = now_ms
         self.changes: dict[str, TreeNode | None] = {}  # None: deleted
+        self.history: list[NodeChange] = []  # the same changes, in order, for the watches
 
     def get(self, path: str) -> TreeNode | None:
         """Return the node in this draft; None if it does not exist."""
@@ -98,67 +111,69 @@ class Draft:
             raise NoNodeError(f"{path}: there is no such node", path)
         return node
 
-    def apply(self, op: Op, session_id: int) -> OpResult:
+    def apply(self, op: Op, caller: Caller) -> OpResult:
         """Apply one operation. If it raises, nothing is changed."""
         if isinstance(op, Create):
-            return self.create(op, session_id)
+            return self.create(op, caller)
         if isinstance(op, Set):
-            return self.set(op)
+            return self.set(op, caller)
         if isinstance(op, Delete):
-            self.delete(op)
+            self.delete(op, caller)
             return None
         node = self.node(op.path)
-        require(node, Permission.READ, op.path)
+        require(node.acl, Permission.READ, op.path, caller)
         _require_version(op.path, node.version, op.version)
         return None
 
-    def create(self, op: Create, session_id: int) -> str:
+    def create(self, op: Create, caller: Caller) -> str:
         """Create a node and return its path."""
-        acl = checked_acl(op.acl, op.path)
+        acl = checked_acl(op.acl, op.path, caller)
         slash = op.path.rindex("/")  # not parent_of: a sequential path may end with a slash
         parent_path = op.path[:slash] or "/"
         parent = self.node(parent_path)
-        require(parent, Permission.CREATE, op.path)
+        require(parent.acl, Permission.CREATE, op.path, caller)
         path = f"{op.path}{parent.creates:010d}" if op.sequence else op.path
         if self.get(path) is not None:
             raise NodeExistsError(f"{path}: the node exists already", path)
         if parent.ephemeral_owner:
             raise NoChildrenForEphemeralsError(f"{path}: the parent is ephemeral", path)
-        owner = session_id if op.ephemeral else 0
+        owner = caller.session_id if op.ephemeral else 0
         now, zxid = self.now_ms, self.zxid
         self.changes[path] = TreeNode(op.data, zxid, zxid, now, now, 0, 0, 0, owner, 0, zxid, acl)
         self.changes[parent_path] = parent._replace(
             creates=parent.creates + 1, num_children=parent.num_children + 1, pzxid=zxid
         )
+        self.history.append(NodeChange(ChangeKind.CREATED, path))
         return path
 
-    def set(self, op: Set) -> Stat:
+    def set(self, op: Set, caller: Caller) -> Stat:
         """Replace a node's data and return its new stat."""
         node = self.node(op.path)
-        require(node, Permission.WRITE, op.path)
+        require(node.acl, Permission.WRITE, op.path, caller)
         _require_version(op.path, node.version, op.version)
         node = node._replace(data=op.data, mzxid=self.zxid, mtime=self.now_ms, version=node.version + 1)
         self.changes[op.path] = node
+        self.history.append(NodeChange(ChangeKind.SET, op.path))
         return node.stat()
 
-    def set_acl(self, path: str, acl: Sequence[Acl], version: int) -> Stat:
+    def set_acl(self, path: str, acl: Sequence[Acl], version: int, caller: Caller) -> Stat:
         """Replace a node's ACL and return its new stat."""
-        checked = checked_acl(acl, path)
+        checked = checked_acl(acl, path, caller)
         node = self.node(path)
-        require(node, Permission.ADMIN, path)
+        require(node.acl, Permission.ADMIN, path, caller)
         _require_version(path, node.aversion, version)
         node = node._replace(acl=checked, aversion=node.aversion + 1)
         self.changes[path] = node
         return node.stat()
 
-    def delete(self, op: Delete) -> None:
+    def delete(self, op: Delete, caller: Caller) -> None:
         """Delete a node."""
         if op.path == "/":
             raise BadArgumentsError("/: the root cannot be deleted", "/")
         parent = self.get(parent_of(op.path))
         node = self.node(op.path)
         assert parent is not None, "a node without a parent"
-        require(parent, Permission.DELETE, op.path)
+        require(parent.acl, Permission.DELETE, op.path, caller)
         _require_version(op.path, node.version, op.version)
         if node.num_children:
             raise NotEmptyError(f"{op.path}: the node has {node.num_children} children", op.path)
@@ -170,14 +185,15 @@ class Draft:
         parent = self.node(parent_path)
         self.changes[path] = None
         self.changes[parent_path] = parent._replace(num_children=parent.num_children - 1, pzxid=self.zxid)
+        self.history.append(NodeChange(ChangeKind.DELETED, path))
 
-    def multi(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
+    def multi(self, ops: Sequence[Op], caller: Caller) -> list[OpResult]:
         """Apply all operations or none. Raises the error of the operation that failed."""
         own = Draft(self.get, self.zxid, self.now_ms)
         results: list[OpResult] = []
         for index, op in enumerate(ops):
             try:
-                results.append(own.apply(op, session_id))
+                results.append(own.apply(op, caller))
             except RegistryError as error:
                 error.op_index = index
                 before = [RolledBackError(f"{o.path}: rolled back", o.path) for o in ops[:index]]
@@ -185,15 +201,8 @@ class Draft:
                 error.results = [*before, error, *after]
                 raise
         self.changes.update(own.changes)
+        self.history += own.history
         return results
-
-
-class NodeChange(NamedTuple):
-    """A change at one path: whether the watches on its data and on its children fire."""
-
-    path: str
-    data: bool
-    children: bool
 
 
 class Tree:
@@ -230,10 +239,9 @@ class Tree:
         """Return the paths of a session's ephemeral nodes, as a new set."""
         return set(self._ephemerals.get(session_id, ()))
 
-    def merge(self, draft: Draft) -> list[NodeChange]:
-        """Make a draft visible; return the changes."""
+    def merge(self, draft: Draft) -> None:
+        """Make a draft visible."""
         self.zxid = draft.zxid
-        changed = []
         for path, new in draft.changes.items():
             old = self.nodes.get(path)
             if old is not None:
@@ -241,16 +249,6 @@ class Tree:
             if new is not None:
                 self.nodes[path] = new
                 self._index(path, new)
-            if old is None or new is None:
-                if old is not new:
-                    changed.append(NodeChange(path, data=True, children=True))
-                continue
-            recreated = old.czxid != new.czxid
-            data = recreated or old.mzxid != new.mzxid
-            children = recreated or old.pzxid != new.pzxid
-            if data or children:
-                changed.append(NodeChange(path, data, children))
-        return changed
 
     def _index(self, path: str, node: TreeNode) -> None:
         if path != "/":
@@ -270,28 +268,6 @@ class Tree:
             owned.discard(path)
             if not owned:
                 del self._ephemerals[node.ephemeral_owner]
-
-
-def checked_acl(acl: Sequence[Acl] | None, path: str) -> tuple[Acl, ...]:
-    """Return the ACL to store. Raises InvalidAclError as ZooKeeper does for a session without identity."""
-    if acl is None:
-        return OPEN_ACL
-    if not acl:
-        raise InvalidAclError(f"{path}: the ACL is empty", path)
-    for entry in acl:
-        wrong_world = entry.scheme == "world" and entry.id != "anyone"
-        if entry.scheme not in _SCHEMES or wrong_world or "\n" in entry.id:
-            raise InvalidAclError(f"{path}: {entry.scheme}:{entry.id} is not possible in an ACL here", path)
-    checked = tuple(Acl(*entry) for entry in acl)
-    return OPEN_ACL if checked == OPEN_ACL else checked
-
-
-def require(node: TreeNode, permission: int, path: str) -> None:
-    """Raise NoAuthError unless world:anyone has the permission on the node."""
-    if node.acl is OPEN_ACL:
-        return
-    if not any(a.scheme == "world" and a.permissions & permission for a in node.acl):
-        raise NoAuthError(f"{path}: the ACL does not allow it", path)
 
 
 def _require_version(path: str, actual: int, expected: int) -> None:

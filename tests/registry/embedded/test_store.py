@@ -65,7 +65,7 @@ class Disk:
 
 async def test_persistent_nodes_survive(tmp_path):
     path = tmp_path / "registry.sqlite"
-    acl = [Acl(31, "world", "anyone"), Acl(1, "digest", "a:b:c")]
+    acl = [Acl(31, "world", "anyone"), Acl(1, "sasl", "a:b:c")]
     async with opened(path) as store:
         registry = await connected(store)
         await registry.create("/a", b"\x00\xff", acl=acl)
