@@ -40,7 +40,10 @@ from registry.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from registry.embedded.tree import NodeChange
 
 
 logger = logging.getLogger(__name__)
@@ -56,6 +59,16 @@ class RunBlocking(Protocol):
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
         """Run `work` once."""
+
+
+class SessionOwner(Protocol):
+    """What has a session in the store: a registry of this process, or a session of the server."""
+
+    def changed(self, changes: Sequence[NodeChange], /) -> None:
+        """Hear of changes that have become visible, in order."""
+
+    def session_ended(self) -> None:
+        """Hear of the end of the session."""
 
 
 class _Write:
@@ -95,8 +108,8 @@ class EmbeddedStore:
         self._queue: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None  # runs only while there are writes
         self._room_check: asyncio.Task[None] | None = None  # runs only while the disk is full
-        self._sessions: dict[int, EmbeddedRegistry] = {}  # live sessions by id
-        self._ended: list[EmbeddedRegistry] = []  # sessions that end with the group being written
+        self._sessions: dict[int, SessionOwner] = {}  # live sessions by id
+        self._ended: list[SessionOwner] = []  # sessions that end with the group being written
         self._last_session_id = now_ms() << 16
         self._failure: RegistryError | None = None
 
@@ -166,12 +179,12 @@ class EmbeddedStore:
             self._file.close()
         self._runner.close()
 
-    def open_session(self, registry: EmbeddedRegistry) -> int:
-        """Start a session for the registry and return its id."""
+    def open_session(self, owner: SessionOwner) -> int:
+        """Start a session and return its id."""
         if self._failure is not None:
             raise self._failure
         self._last_session_id += 1
-        self._sessions[self._last_session_id] = registry
+        self._sessions[self._last_session_id] = owner
         return self._last_session_id
 
     def write(self, session_id: int, apply: Callable[[Draft], T], *, ends_session: bool = False) -> asyncio.Future[T]:
@@ -287,12 +300,12 @@ class EmbeddedStore:
         self._tree.merge(draft)
         if any(write.ends_session for write in writes):
             ended, self._ended = self._ended, []
-            for registry in ended:
-                registry.session_ended()
+            for owner in ended:
+                owner.session_ended()
         for write in writes:
             write.answer()
-        for registry in self._sessions.values():
-            registry.changed(draft.history)
+        for owner in self._sessions.values():
+            owner.changed(draft.history)
 
     def _note_if_full(self) -> None:
         if self.full is not None and self._room_check is None:
@@ -331,8 +344,8 @@ class EmbeddedStore:
     def _end_all_sessions(self) -> None:
         ended = [*self._ended, *self._sessions.values()]
         self._ended, self._sessions = [], {}
-        for registry in ended:
-            registry.session_ended()
+        for owner in ended:
+            owner.session_ended()
 
 
 class _Runner:

@@ -195,11 +195,7 @@ class Draft:
             try:
                 results.append(own.apply(op, caller))
             except RegistryError as error:
-                error.op_index = index
-                before = [RolledBackError(f"{o.path}: rolled back", o.path) for o in ops[:index]]
-                after = [RuntimeInconsistencyError(f"{o.path}: not tried", o.path) for o in ops[index + 1 :]]
-                error.results = [*before, error, *after]
-                raise
+                raise multi_failure(ops, index, error) from None
         self.changes.update(own.changes)
         self.history += own.history
         return results
@@ -268,6 +264,15 @@ class Tree:
             owned.discard(path)
             if not owned:
                 del self._ephemerals[node.ephemeral_owner]
+
+
+def multi_failure(ops: Sequence[Op], index: int, error: RegistryError) -> RegistryError:
+    """Return the error of the operation `index` of a multi, with the results of all operations."""
+    before = [RolledBackError(f"{op.path}: rolled back", op.path) for op in ops[:index]]
+    after = [RuntimeInconsistencyError(f"{op.path}: not tried", op.path) for op in ops[index + 1 :]]
+    error.op_index = index
+    error.results = [*before, error, *after]
+    return error
 
 
 def _require_version(path: str, actual: int, expected: int) -> None:

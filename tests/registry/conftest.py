@@ -5,12 +5,14 @@ A backend makes sessions on one shared tree and can break them. The tests know n
 
 import asyncio
 import functools
+from types import SimpleNamespace
 
 import pytest
 
 from registry.embedded.file import RegistryFile
 from registry.embedded.store import EmbeddedStore
 from registry.interface import ConnectionState
+from registry.server.server import RegistryServer
 from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
 from registry.zookeeper.session import end_session
@@ -97,10 +99,28 @@ class ZooKeeperBackend:
                 await proxy.close()
 
 
-@pytest.fixture(params=["embedded-file", "embedded-memory", "zookeeper"])
+class ServerBackend(ZooKeeperBackend):
+    """Sessions on a server of the embedded registry, over ZooKeeper's protocol as with a ZooKeeper."""
+
+    def __init__(self, server):
+        self.server = server
+        ensemble = SimpleNamespace(servers=[server], connect=f"127.0.0.1:{server.port}")
+        super().__init__(ensemble, chroot="")
+
+    async def close(self):
+        await super().close()
+        await self.server.close()
+        await self.server.store.close()
+
+
+@pytest.fixture(params=["embedded-file", "embedded-memory", "server", "zookeeper"])
 async def registry_backend(request, tmp_path):
     if request.param == "zookeeper":
         backend = ZooKeeperBackend(shared_zookeeper())
+    elif request.param == "server":
+        server = RegistryServer(await EmbeddedStore.open())
+        await server.start()
+        backend = ServerBackend(server)
     else:
         path = tmp_path / "registry.sqlite" if request.param == "embedded-file" else None
         backend = EmbeddedBackend(await EmbeddedStore.open(path))

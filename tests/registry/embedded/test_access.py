@@ -27,7 +27,7 @@ def test_who_may_read(entry, allowed):
         if caller in allowed:
             require((entry,), Permission.READ, "/a", caller)
         else:
-            with pytest.raises(NoAuthError, match="^/a: "):
+            with pytest.raises(NoAuthError, match=r"^/a: "):
                 require((entry,), Permission.READ, "/a", caller)
 
 
@@ -48,7 +48,7 @@ def test_one_of_several_permissions_is_enough():
     ],
 )
 def test_entries_that_cannot_be_stored(entry):
-    with pytest.raises(InvalidAclError, match="^/a: "):
+    with pytest.raises(InvalidAclError, match=r"^/a: "):
         checked_acl([entry], "/a", ALICE)
 
 

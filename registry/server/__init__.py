@@ -1,0 +1,1 @@
+"""The embedded registry for clients in other processes, over ZooKeeper's client protocol."""

@@ -1,0 +1,392 @@
+"""The requests of ZooKeeper's protocol: their fields, what they do, and the fields of their answers.
+
+`parse` turns the bytes of a request into a `Read`, which runs on the visible tree, or a `Write`, which runs on a draft
+of the store. Both return the bytes of the answer. Source: zookeeper.jute and FinalRequestProcessor of ZooKeeper 3.9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from registry.embedded.access import Caller, require
+from registry.embedded.tree import multi_failure
+from registry.errors import BadArgumentsError, NoAuthError, RegistryError
+from registry.interface import Acl, Check, Create, Delete, OpResult, Permission, Set, Stat
+from registry.paths import validate_path
+from registry.server import jute
+from registry.server.codes import ErrorCode, OpCode, code_of
+from registry.server.jute import JuteError, JuteReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from registry.embedded.tree import Draft, Tree, TreeNode
+    from registry.interface import Op
+    from registry.server.watches import Event, Watches
+
+_EPHEMERAL, _SEQUENTIAL = 1, 2
+_LAST_SUPPORTED_FLAGS = _EPHEMERAL | _SEQUENTIAL
+_NOTHING = b""
+
+
+class RefusedError(Exception):
+    """A request that is answered with an error code that the store has no exception for."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class View(NamedTuple):
+    """What a read sees and changes: the visible tree, who asks, and the watches of the connection."""
+
+    tree: Tree
+    caller: Caller
+    watches: Watches
+    notify: Callable[[Event], None]
+
+    def readable(self, path: str) -> TreeNode:
+        """Return a node that the caller may read. Raises NoNodeError, NoAuthError."""
+        node = self.tree.node(path)
+        require(node.acl, Permission.READ, path, self.caller)
+        return node
+
+
+class Read(NamedTuple):
+    """A request that does not change the tree."""
+
+    run: Callable[[View], bytes]
+
+
+class Write(NamedTuple):
+    """A request that changes the tree, and is answered when the change is durable."""
+
+    run: Callable[[Draft, Caller], bytes]
+
+
+def parse(opcode: int, reader: JuteReader) -> Read | Write:
+    """Read a request. Raises JuteError, BadArgumentsError, RefusedError."""
+    parser = _PARSERS.get(opcode)
+    if parser is None:
+        disabled = opcode == OpCode.RECONFIG
+        raise RefusedError(ErrorCode.RECONFIG_DISABLED if disabled else ErrorCode.UNIMPLEMENTED)
+    return parser(reader)
+
+
+def _path(reader: JuteReader) -> str:
+    path = reader.string()
+    validate_path(path)
+    return path
+
+
+def _exists(reader: JuteReader) -> Read:
+    path, is_watched = _path(reader), reader.boolean()
+
+    def run(view: View) -> bytes:
+        if is_watched:
+            view.watches.data.add(path)  # also if there is no such node: for its creation
+        return jute.stat(view.tree.node(path).stat())
+
+    return Read(run)
+
+
+def _get_data(reader: JuteReader) -> Read:
+    path, is_watched = _path(reader), reader.boolean()
+
+    def run(view: View) -> bytes:
+        node = view.readable(path)
+        if is_watched:
+            view.watches.data.add(path)
+        return jute.buffer(node.data) + jute.stat(node.stat())
+
+    return Read(run)
+
+
+def _children_parser(*, with_stat: bool) -> Callable[[JuteReader], Read]:
+    def parser(reader: JuteReader) -> Read:
+        path, is_watched = _path(reader), reader.boolean()
+
+        def run(view: View) -> bytes:
+            node = view.readable(path)
+            if is_watched:
+                view.watches.children.add(path)
+            names = jute.strings(view.tree.children(path))
+            return names + jute.stat(node.stat()) if with_stat else names
+
+        return Read(run)
+
+    return parser
+
+
+def _get_acl(reader: JuteReader) -> Read:
+    path = _path(reader)
+
+    def run(view: View) -> bytes:
+        node = view.tree.node(path)
+        require(node.acl, Permission.READ | Permission.ADMIN, path, view.caller)
+        return jute.acl(_shown_acl(node, path, view.caller)) + jute.stat(node.stat())
+
+    return Read(run)
+
+
+def _shown_acl(node: TreeNode, path: str, caller: Caller) -> Sequence[Acl]:
+    """Return the ACL, without the hashes of passwords for those who may not change it."""
+    try:
+        require(node.acl, Permission.ADMIN, path, caller)
+    except NoAuthError:
+        return [a._replace(id=f"{a.id.partition(':')[0]}:x") if a.scheme == "digest" else a for a in node.acl]
+    return node.acl
+
+
+def _sync(reader: JuteReader) -> Read:
+    path = _path(reader)
+    return Read(lambda _: jute.string(path))
+
+
+def _get_ephemerals(reader: JuteReader) -> Read:
+    prefix = reader.string()
+
+    def run(view: View) -> bytes:
+        paths = view.tree.ephemerals(view.caller.session_id)
+        return jute.strings(sorted(path for path in paths if path.startswith(prefix)))
+
+    return Read(run)
+
+
+def _get_all_children_number(reader: JuteReader) -> Read:
+    path = _path(reader)
+    below = path if path == "/" else f"{path}/"
+
+    def run(view: View) -> bytes:
+        view.readable(path)
+        return jute.int32(sum(other.startswith(below) for other in view.tree.nodes if other != path))
+
+    return Read(run)
+
+
+def _who_am_i(_: JuteReader) -> Read:
+    def run(view: View) -> bytes:
+        names = [
+            (one.scheme, one.id.partition(":")[0] if one.scheme == "digest" else one.id)
+            for one in view.caller.identities
+        ]
+        return jute.int32(len(names)) + b"".join(jute.string(scheme) + jute.string(name) for scheme, name in names)
+
+    return Read(run)
+
+
+def _set_watches_parser(*, with_persistent: bool) -> Callable[[JuteReader], Read]:
+    def parser(reader: JuteReader) -> Read:
+        seen_zxid = reader.int64()
+        data, exist, children = (reader.vector(reader.string) for _ in range(3))
+        persistent, recursive = (reader.vector(reader.string) if with_persistent else [] for _ in range(2))
+
+        def run(view: View) -> bytes:
+            watches, tree = view.watches, view.tree
+            missed = [watches.restore_data(path, tree, seen_zxid) for path in data]
+            missed += [watches.restore_exists(path, tree) for path in exist]
+            missed += [watches.restore_children(path, tree, seen_zxid) for path in children]
+            watches.persistent.update(persistent)
+            watches.recursive.update(recursive)
+            for event in missed:
+                if event is not None:
+                    view.notify(event)
+            return _NOTHING
+
+        return Read(run)
+
+    return parser
+
+
+def _add_watch(reader: JuteReader) -> Read:
+    path, mode = _path(reader), reader.int32()
+    if mode not in (0, 1):
+        raise BadArgumentsError(f"{path}: {mode} is not a mode of a watch", path)
+
+    def run(view: View) -> bytes:
+        (view.watches.recursive if mode else view.watches.persistent).add(path)
+        return jute.int32(ErrorCode.OK)
+
+    return Read(run)
+
+
+def _watch_parser(*, remove: bool) -> Callable[[JuteReader], Read]:
+    def parser(reader: JuteReader) -> Read:
+        path, kind = _path(reader), reader.int32()
+
+        def run(view: View) -> bytes:
+            found = view.watches.remove(path, kind) if remove else view.watches.has(path, kind)
+            if not found:
+                raise RefusedError(ErrorCode.NO_WATCHER)
+            return _NOTHING
+
+        return Read(run)
+
+    return parser
+
+
+def _create_op(reader: JuteReader) -> Create:
+    path, data, acl, flags = reader.string(), reader.buffer(), reader.acl(), reader.int32()
+    if not 0 <= flags <= _LAST_SUPPORTED_FLAGS:  # containers and nodes with a time to live
+        raise RefusedError(ErrorCode.UNIMPLEMENTED)
+    return Create(path, data, bool(flags & _EPHEMERAL), bool(flags & _SEQUENTIAL), acl)
+
+
+def _delete_op(reader: JuteReader) -> Delete:
+    return Delete(reader.string(), reader.int32())
+
+
+def _set_op(reader: JuteReader) -> Set:
+    return Set(reader.string(), reader.buffer(), reader.int32())
+
+
+def _check_op(reader: JuteReader) -> Check:
+    return Check(reader.string(), reader.int32())
+
+
+def _validate(op: Op) -> None:
+    validate_path(op.path, sequence=isinstance(op, Create) and op.sequence)
+
+
+def _create_parser(*, with_stat: bool) -> Callable[[JuteReader], Write]:
+    def parser(reader: JuteReader) -> Write:
+        op = _create_op(reader)
+        _validate(op)
+
+        def run(draft: Draft, caller: Caller) -> bytes:
+            path = draft.create(op, caller)
+            return jute.string(path) + (jute.stat(draft.node(path).stat()) if with_stat else b"")
+
+        return Write(run)
+
+    return parser
+
+
+def _delete(reader: JuteReader) -> Write:
+    op = _delete_op(reader)
+    _validate(op)
+
+    def run(draft: Draft, caller: Caller) -> bytes:
+        draft.delete(op, caller)
+        return _NOTHING
+
+    return Write(run)
+
+
+def _set_data(reader: JuteReader) -> Write:
+    op = _set_op(reader)
+    _validate(op)
+    return Write(lambda draft, caller: jute.stat(draft.set(op, caller)))
+
+
+def _set_acl(reader: JuteReader) -> Write:
+    path, acl, version = _path(reader), reader.acl(), reader.int32()
+    return Write(lambda draft, caller: jute.stat(draft.set_acl(path, acl, version, caller)))
+
+
+_OPS: dict[int, Callable[[JuteReader], Op]] = {
+    OpCode.CREATE: _create_op,
+    OpCode.CREATE2: _create_op,
+    OpCode.DELETE: _delete_op,
+    OpCode.SET_DATA: _set_op,
+    OpCode.CHECK: _check_op,
+}
+
+
+def _multi(reader: JuteReader) -> Write:
+    codes, ops = [], []
+    while (code := _multi_header(reader)) is not None:
+        if code not in _OPS:
+            raise RefusedError(ErrorCode.UNIMPLEMENTED)
+        codes.append(code)
+        ops.append(_OPS[code](reader))
+
+    def run(draft: Draft, caller: Caller) -> bytes:
+        try:
+            _validate_all(ops)
+            results = draft.multi(ops, caller)
+        except RegistryError as error:
+            return b"".join(_multi_error(code_of(result)) for result in error.results) + _END_OF_MULTI
+        return b"".join(map(_multi_result, codes, results, [draft] * len(ops))) + _END_OF_MULTI
+
+    return Write(run)
+
+
+def _validate_all(ops: Sequence[Op]) -> None:
+    for index, op in enumerate(ops):
+        try:
+            _validate(op)
+        except BadArgumentsError as error:
+            raise multi_failure(ops, index, error) from None
+
+
+def _multi_header(reader: JuteReader) -> int | None:
+    """Return the code of the next operation; None at the end."""
+    code, is_done, _error = reader.int32(), reader.boolean(), reader.int32()
+    return None if is_done else code
+
+
+def _header_of(code: int, error: int, *, is_done: bool = False) -> bytes:
+    return jute.int32(code) + jute.boolean(is_done) + jute.int32(error)
+
+
+_END_OF_MULTI = _header_of(OpCode.ERROR, -1, is_done=True)
+
+
+def _multi_error(code: ErrorCode) -> bytes:
+    return _header_of(OpCode.ERROR, code) + jute.int32(code)
+
+
+def _multi_result(code: int, result: OpResult, draft: Draft) -> bytes:
+    header = _header_of(code, ErrorCode.OK)
+    if isinstance(result, Stat):
+        return header + jute.stat(result)
+    if isinstance(result, str):
+        return header + jute.string(result) + (jute.stat(draft.node(result).stat()) if code == OpCode.CREATE2 else b"")
+    return header
+
+
+def _multi_read(reader: JuteReader) -> Read:
+    reads: list[tuple[int, Read]] = []
+    while (code := _multi_header(reader)) is not None:
+        if code not in (OpCode.GET_DATA, OpCode.GET_CHILDREN):
+            raise JuteError(f"the operation {code} is not possible in a multi of reads")
+        reads.append((code, _get_data(reader) if code == OpCode.GET_DATA else _get_children(reader)))
+
+    def run(view: View) -> bytes:
+        answers = []
+        for code, read in reads:
+            try:
+                answers.append(_header_of(code, ErrorCode.OK) + read.run(view))
+            except RegistryError as error:
+                answers.append(_multi_error(code_of(error)))
+        return b"".join(answers) + _END_OF_MULTI
+
+    return Read(run)
+
+
+_get_children = _children_parser(with_stat=False)
+
+_PARSERS: dict[int, Callable[[JuteReader], Read | Write]] = {
+    OpCode.CREATE: _create_parser(with_stat=False),
+    OpCode.CREATE2: _create_parser(with_stat=True),
+    OpCode.DELETE: _delete,
+    OpCode.EXISTS: _exists,
+    OpCode.GET_DATA: _get_data,
+    OpCode.SET_DATA: _set_data,
+    OpCode.GET_ACL: _get_acl,
+    OpCode.SET_ACL: _set_acl,
+    OpCode.GET_CHILDREN: _get_children,
+    OpCode.GET_CHILDREN2: _children_parser(with_stat=True),
+    OpCode.SYNC: _sync,
+    OpCode.MULTI: _multi,
+    OpCode.MULTI_READ: _multi_read,
+    OpCode.CHECK_WATCHES: _watch_parser(remove=False),
+    OpCode.REMOVE_WATCHES: _watch_parser(remove=True),
+    OpCode.ADD_WATCH: _add_watch,
+    OpCode.SET_WATCHES: _set_watches_parser(with_persistent=False),
+    OpCode.SET_WATCHES2: _set_watches_parser(with_persistent=True),
+    OpCode.GET_EPHEMERALS: _get_ephemerals,
+    OpCode.GET_ALL_CHILDREN_NUMBER: _get_all_children_number,
+    OpCode.WHO_AM_I: _who_am_i,
+}

@@ -1,0 +1,82 @@
+"""A server of the embedded registry: brokers in other processes, kazoo, zkCli.sh and Kafka connect to it.
+
+It is one node, for development and tests: a failure of its process or disk stops everything that depends on it, where
+an ensemble of three ZooKeepers goes on. Sessions do not survive a restart (those of ZooKeeper do).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from registry.server.commands import answer_of
+from registry.server.connection import ServerConnection
+from registry.server.session import ServerSession
+
+if TYPE_CHECKING:
+    from registry.embedded.store import EmbeddedStore
+
+logger = logging.getLogger(__name__)
+
+MIN_SESSION_TIMEOUT_MS = 1_000
+MAX_SESSION_TIMEOUT_MS = 40_000
+
+
+class RegistryServer:
+    """The listening socket, the connections and the sessions."""
+
+    def __init__(
+        self,
+        store: EmbeddedStore,
+        *,
+        min_session_timeout_ms: int = MIN_SESSION_TIMEOUT_MS,
+        max_session_timeout_ms: int = MAX_SESSION_TIMEOUT_MS,
+    ) -> None:
+        """The timeout that a client wants is raised or lowered to these limits."""
+        self.store = store
+        self.connections: set[ServerConnection] = set()
+        self.sessions: dict[int, ServerSession] = {}
+        self._timeouts = (min_session_timeout_ms, max_session_timeout_ms)
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen. With port 0, the system chooses one. Raises OSError if the address cannot be used."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: ServerConnection(self), host, port)
+
+    @property
+    def port(self) -> int:
+        """The port that the server listens on."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        """Stop to listen, and close all connections. The store stays open, and the sessions in it."""
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in list(self.connections):
+            connection.abort()
+        await self._server.wait_closed()
+
+    def session_for(self, session_id: int, password: bytes, timeout_ms: int) -> ServerSession | None:
+        """Return a new session (id 0) or the one with this id; None if it has ended or the password is another.
+
+        Raises RegistryError if the store has failed.
+        """
+        if session_id:
+            session = self.sessions.get(session_id)
+            return session if session is not None and session.has_password(password) else None
+        lowest, highest = self._timeouts
+        session = ServerSession(self.store, min(max(timeout_ms, lowest), highest), self._forget)
+        self.sessions[session.id] = session
+        return session
+
+    def command(self, word: bytes) -> bytes | None:
+        """Return the answer to a command of four letters; None if it is none."""
+        return answer_of(word, self)
+
+    def _forget(self, session: ServerSession) -> None:
+        self.sessions.pop(session.id, None)

@@ -1,0 +1,106 @@
+"""The sessions of clients in other processes.
+
+A session outlives its connection: a client that returns with the session's id and password goes on with it. It ends
+when its client closes it, or says nothing for the session's timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from registry.errors import RegistryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from registry.embedded.store import EmbeddedStore
+    from registry.embedded.tree import NodeChange
+
+logger = logging.getLogger(__name__)
+
+PASSWORD_BYTES = 16
+
+
+class SessionConnection(Protocol):
+    """The connection of a session, as its session sees it."""
+
+    def changed(self, changes: Sequence[NodeChange]) -> None:
+        """Send the events of these changes."""
+
+    def close(self) -> None:
+        """Close the connection after what was sent."""
+
+
+class ServerSession:
+    """One session, from its first connection to its end."""
+
+    def __init__(self, store: EmbeddedStore, timeout_ms: int, on_end: Callable[[ServerSession], None]) -> None:
+        """Open a session in the store. Raises the store's error if it has failed."""
+        self.timeout_ms = timeout_ms
+        self.password = secrets.token_bytes(PASSWORD_BYTES)
+        self.connection: SessionConnection | None = None
+        self.is_closing = False  # the client has asked for the end
+        self._store = store
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = self._loop.time()
+        self.id = store.open_session(self)
+        self._timer = self._loop.call_later(timeout_ms / 1000, self._look)
+
+    def attach(self, connection: SessionConnection) -> None:
+        """Go on with another connection; the one before is closed."""
+        previous, self.connection = self.connection, connection
+        if previous is not None:
+            previous.close()
+        self.heard()
+
+    def detach(self, connection: SessionConnection) -> None:
+        """Go on without a connection, unless there is another one already."""
+        if self.connection is connection:
+            self.connection = None
+
+    def has_password(self, password: bytes) -> bool:
+        """Whether this is the session's password."""
+        return hmac.compare_digest(self.password, password)
+
+    def heard(self) -> None:
+        """Note a sign of life of the client."""
+        self._heard_at = self._loop.time()
+
+    def end(self) -> asyncio.Future[None]:
+        """End the session; its ephemeral nodes are deleted."""
+        self._timer.cancel()
+        return self._store.end_session(self.id)
+
+    def changed(self, changes: Sequence[NodeChange]) -> None:
+        """Tell the connection what has changed. Called by the store."""
+        if self.connection is not None:
+            self.connection.changed(changes)
+
+    def session_ended(self) -> None:
+        """Forget the session. Called by the store."""
+        self._timer.cancel()
+        self._on_end(self)
+        if self.connection is not None and not self.is_closing:
+            self.connection.close()
+
+    def _look(self) -> None:
+        """End the session if nothing was heard for the timeout; else look again when that may be so."""
+        left_s = self._heard_at + self.timeout_ms / 1000 - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._look)
+            return
+        logger.info("session 0x%x expires: nothing was heard for %d ms", self.id, self.timeout_ms)
+        ended = self._store.end_session(self.id)
+        ended.add_done_callback(_retrieve)
+
+
+def _retrieve(ended: asyncio.Future[None]) -> None:
+    """Retrieve the error: the session had ended already, or the store is closed."""
+    with suppress(RegistryError, asyncio.CancelledError):
+        ended.result()
