@@ -33,6 +33,7 @@ COMMANDS: Final = {
     ),
     "adopt-logs": "Register the topics in the log directories of a stopped broker. For a cluster of one broker.",
     "certificates": "Certificates for TLS on this machine, for development.",
+    "registry": "Run a registry that brokers and ZooKeeper clients can use, without Java; Ctrl-C stops it.",
     "zookeeper": "Run the ZooKeeper of pyspark's jars on 127.0.0.1, for development; Ctrl-C stops it.",
     "cluster": "Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.",
     "topics": "List, create, describe, alter, trim and delete topics.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ def answer_of(word: bytes, server: RegistryServer) -> bytes | None:
     """Return the answer to a command; None if there is no such command."""
     command = _COMMANDS.get(word)
     return None if command is None else command(server).encode()
+
+
+def _envi(_: RegistryServer) -> str:
+    return f"Environment:\nzookeeper.version={_VERSION}\nhost.name={socket.gethostname()}\n"
 
 
 def _srvr(server: RegistryServer) -> str:
@@ -66,6 +71,7 @@ def _mntr(server: RegistryServer) -> str:
 _COMMANDS: dict[bytes, Callable[[RegistryServer], str]] = {
     b"ruok": lambda _: "imok",
     b"isro": lambda _: "rw",
+    b"envi": _envi,
     b"srvr": _srvr,
     b"stat": _stat,
     b"mntr": _mntr,

@@ -12,7 +12,7 @@ import base64
 import hashlib
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from registry.embedded.access import Caller, Identity
 from registry.errors import RegistryError
@@ -79,9 +79,8 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the client's address, which is one of its identities."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        host, port = transport.get_extra_info("peername")[:2]
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are no asyncio.Transport
+        host, port = self._transport.get_extra_info("peername")[:2]
         self.address = f"{host}:{port}"
         self._identities = (Identity("ip", host),)
         self._server.connections.add(self)

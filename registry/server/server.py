@@ -16,6 +16,7 @@ from registry.server.session import ServerSession
 
 if TYPE_CHECKING:
     from registry.embedded.store import EmbeddedStore
+    from registry.server.session import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +33,13 @@ class RegistryServer:
         *,
         min_session_timeout_ms: int = MIN_SESSION_TIMEOUT_MS,
         max_session_timeout_ms: int = MAX_SESSION_TIMEOUT_MS,
+        clock: Clock | None = None,
     ) -> None:
-        """The timeout that a client wants is raised or lowered to these limits."""
+        """The timeout that a client wants is raised or lowered to these limits. clock: by default the event loop."""
         self.store = store
         self.connections: set[ServerConnection] = set()
         self.sessions: dict[int, ServerSession] = {}
+        self._clock = clock or asyncio.get_running_loop()
         self._timeouts = (min_session_timeout_ms, max_session_timeout_ms)
         self._server: asyncio.Server | None = None
 
@@ -70,7 +73,7 @@ class RegistryServer:
             session = self.sessions.get(session_id)
             return session if session is not None and session.has_password(password) else None
         lowest, highest = self._timeouts
-        session = ServerSession(self.store, min(max(timeout_ms, lowest), highest), self._forget)
+        session = ServerSession(self.store, min(max(timeout_ms, lowest), highest), self._forget, self._clock)
         self.sessions[session.id] = session
         return session
 

@@ -26,6 +26,23 @@ logger = logging.getLogger(__name__)
 PASSWORD_BYTES = 16
 
 
+class Timer(Protocol):
+    """A call that is planned."""
+
+    def cancel(self) -> None:
+        """Do not call."""
+
+
+class Clock(Protocol):
+    """The part of an event loop that sessions use; tests have their own."""
+
+    def time(self) -> float:
+        """Return seconds since some moment."""
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """Call the function in `delay` seconds."""
+
+
 class SessionConnection(Protocol):
     """The connection of a session, as its session sees it."""
 
@@ -39,7 +56,9 @@ class SessionConnection(Protocol):
 class ServerSession:
     """One session, from its first connection to its end."""
 
-    def __init__(self, store: EmbeddedStore, timeout_ms: int, on_end: Callable[[ServerSession], None]) -> None:
+    def __init__(
+        self, store: EmbeddedStore, timeout_ms: int, on_end: Callable[[ServerSession], None], clock: Clock
+    ) -> None:
         """Open a session in the store. Raises the store's error if it has failed."""
         self.timeout_ms = timeout_ms
         self.password = secrets.token_bytes(PASSWORD_BYTES)
@@ -47,10 +66,10 @@ class ServerSession:
         self.is_closing = False  # the client has asked for the end
         self._store = store
         self._on_end = on_end
-        self._loop = asyncio.get_running_loop()
-        self._heard_at = self._loop.time()
+        self._clock = clock
+        self._heard_at = clock.time()
         self.id = store.open_session(self)
-        self._timer = self._loop.call_later(timeout_ms / 1000, self._look)
+        self._timer = clock.call_later(timeout_ms / 1000, self._look)
 
     def attach(self, connection: SessionConnection) -> None:
         """Go on with another connection; the one before is closed."""
@@ -70,7 +89,7 @@ class ServerSession:
 
     def heard(self) -> None:
         """Note a sign of life of the client."""
-        self._heard_at = self._loop.time()
+        self._heard_at = self._clock.time()
 
     def end(self) -> asyncio.Future[None]:
         """End the session; its ephemeral nodes are deleted."""
@@ -91,9 +110,9 @@ class ServerSession:
 
     def _look(self) -> None:
         """End the session if nothing was heard for the timeout; else look again when that may be so."""
-        left_s = self._heard_at + self.timeout_ms / 1000 - self._loop.time()
+        left_s = self._heard_at + self.timeout_ms / 1000 - self._clock.time()
         if left_s > 0:
-            self._timer = self._loop.call_later(left_s, self._look)
+            self._timer = self._clock.call_later(left_s, self._look)
             return
         logger.info("session 0x%x expires: nothing was heard for %d ms", self.id, self.timeout_ms)
         ended = self._store.end_session(self.id)

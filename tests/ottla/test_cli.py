@@ -76,6 +76,7 @@ COMMANDS = [
     ("perf", "consume"),
     ("zk",),
     *(("zk", name) for name in ("ls", "get", "stat", "tree", "watch", "create", "set", "delete")),
+    ("registry",),
     ("zookeeper",),
     ("cluster",),
     ("cluster", "describe"),

@@ -17,49 +17,12 @@ from ottla.zookeeper import server as zookeeper_server
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
-
-
-class Running:
-    """The command as a process, ready."""
-
-    def __init__(self, *words):
-        env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "ottla", "zookeeper", *map(str, words)]
-        self.process = subprocess.Popen(
-            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-        )
-        lines = iter(self.process.stdout.readline, "")
-        self.text = ""
-        for line in lines:
-            self.text += line
-            if line == "\n" and "ottla zk tree" in self.text:
-                break
-        assert "ZooKeeper is ready." in self.text, self.text
-
-    def value(self, name):
-        return re.search(rf"^  {name} +(.*?)( \(temporary\))?$", self.text, flags=re.MULTILINE)[1]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.terminate()
-        self.process.communicate(timeout=DEADLINE_S)
-
-
-def listens(address):
-    host, port = address.split(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except OSError:
-        return False
-    return True
+from support.running_registry import RunningRegistry, listens
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_all_of_it(number):
-    with Running() as running:
+    with RunningRegistry("zookeeper") as running:
         connect, data = running.value("connect"), running.value("data")
         assert listens(connect)
         assert Path(data).is_dir()
@@ -70,7 +33,7 @@ def test_ctrl_c_stops_all_of_it(number):
 
 
 def test_three_nodes_with_a_directory(tmp_path, ottla):
-    with Running("--nodes", 3, "--data-dir", tmp_path / "zk") as running:
+    with RunningRegistry("zookeeper", "--nodes", 3, "--data-dir", tmp_path / "zk") as running:
         connect = running.value("connect")
         assert len(connect.split(",")) == 3
         assert sorted(re.findall("follower|leader", running.text)) == ["follower", "follower", "leader"]
@@ -80,7 +43,7 @@ def test_three_nodes_with_a_directory(tmp_path, ottla):
         os.kill(pids[0], signal.SIGKILL)
         assert "has ended" in running.process.stdout.readline()
         ottla("zk", "set", "--write", "/kept", "2", "-z", connect)
-    with Running("--nodes", 3, "--data-dir", tmp_path / "zk") as running:
+    with RunningRegistry("zookeeper", "--nodes", 3, "--data-dir", tmp_path / "zk") as running:
         assert ottla("zk", "get", "/kept", "-z", running.value("connect")).out == "2\n"
         for pid in re.findall(r"pid (\d+)", running.text):
             os.kill(int(pid), signal.SIGKILL)
@@ -89,7 +52,7 @@ def test_three_nodes_with_a_directory(tmp_path, ottla):
 
 
 def test_a_server_without_its_command_keeps_others_off_its_directory(tmp_path):
-    with Running("--data-dir", tmp_path / "zk") as running:
+    with RunningRegistry("zookeeper", "--data-dir", tmp_path / "zk") as running:
         (server,) = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
         try:
             running.process.kill()

@@ -1,0 +1,95 @@
+"""`ottla registry`: serve the embedded registry over ZooKeeper's client protocol until Ctrl-C."""
+
+import asyncio
+import ipaddress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ottla.command_line.failure import CommandError
+from ottla.command_line.session import on_stop_signals, run, say
+from registry.embedded.store import EmbeddedStore
+from registry.errors import RegistryError
+from registry.server.server import RegistryServer
+
+_PORT = 2181
+_HERE = "127.0.0.1"
+_FILE = "registry.sqlite"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command(epilog="Example:  ottla registry --data-dir ./registry")
+    def registry(
+        port: Annotated[
+            int, typer.Option("--port", "-p", min=0, max=65535, help="The port for clients; 0: any free port.")
+        ] = _PORT,
+        data_dir: Annotated[
+            Path | None,
+            typer.Option("--data-dir", "-d", metavar="DIR", help="Where to keep the data. Default: in memory only."),
+        ] = None,
+        listen: Annotated[str, typer.Option(metavar="HOST", help="The address for clients; 0.0.0.0: all.")] = _HERE,
+    ) -> None:
+        """Run a registry that brokers and ZooKeeper clients can use, without Java; Ctrl-C stops it.
+
+        It speaks ZooKeeper's client protocol. It is one node, for development and tests: in production, use an ensemble
+        of ZooKeeper servers.
+        """
+        run(_serve(listen, port, None if data_dir is None else _file_in(data_dir)))
+
+
+def _file_in(data_dir: Path) -> Path:
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{data_dir}: cannot be created: {error.strerror}") from None
+    return data_dir.absolute() / _FILE
+
+
+async def _serve(listen: str, port: int, file: Path | None) -> None:
+    stop = asyncio.Event()
+    on_stop_signals(stop.set)
+    try:
+        store = await EmbeddedStore.open(file)
+    except RegistryError as error:
+        raise CommandError(str(error)) from None
+    try:
+        server = RegistryServer(store)
+        try:
+            await server.start(listen, port)
+        except OSError as error:
+            raise CommandError(f"{listen}:{port}: cannot listen: {error.strerror or error}") from None
+        try:
+            if not _is_loopback(listen):
+                say(f"everyone who reaches {listen}:{server.port} can read and change the registry")
+            _say_ready(server, listen, file)
+            await stop.wait()
+        finally:
+            await server.close()
+    finally:
+        await store.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _say_ready(server: RegistryServer, listen: str, file: Path | None) -> None:
+    connect = f"{listen if _is_loopback(listen) else _HERE}:{server.port}"
+    lines = [
+        "",
+        "The registry is ready: one node, for development and tests.",
+        f"  connect     {connect}",
+        f"  data        {file or 'in memory'}",
+        "",
+        "Try, in another terminal:",
+        f"  ottla broker --set zookeeper.connect={connect}",
+        f"  ottla zk tree --zookeeper {connect}",
+        "",
+    ]
+    print("\n".join(lines), flush=True)

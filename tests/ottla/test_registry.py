@@ -1,0 +1,67 @@
+"""`ottla registry` as a person starts and stops it, and brokers that use it."""
+
+import os
+import signal
+import socket
+
+import pytest
+
+from support.broker import broker_process
+from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
+from support.running_registry import RunningRegistry, listens
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it(number):
+    with RunningRegistry("registry", "--port", 0) as running:
+        connect = running.value("connect")
+        assert running.value("data") == "in memory"
+        assert "one node, for development and tests" in running.text
+        os.killpg(running.process.pid, number)
+        assert running.process.wait(DEADLINE_S) == 0
+        assert not listens(connect)
+
+
+def test_what_is_written_is_kept_in_a_directory(tmp_path, ottla):
+    with RunningRegistry("registry", "--port", 0, "--data-dir", tmp_path / "kept") as running:
+        ottla("zk", "create", "--write", "/kept", "1", "-z", running.value("connect"))
+        error = ottla("registry", "--port", 0, "--data-dir", tmp_path / "kept", code=1).err
+        assert "another process has the registry open" in error
+        running.process.kill()
+        running.process.wait(DEADLINE_S)
+    with RunningRegistry("registry", "--port", 0, "--data-dir", tmp_path / "kept") as running:
+        assert ottla("zk", "get", "/kept", "-z", running.value("connect")).out == "1\n"
+
+
+def test_brokers_in_processes_of_their_own_are_a_cluster(tmp_path, ottla):
+    with RunningRegistry("registry", "--port", 0) as running:
+        ids = {"zookeeper_connect": running.value("connect"), "offsets_topic_replication_factor": "2"}
+        with (
+            broker_process(tmp_path / "0", broker_id="0", **ids) as first,
+            broker_process(tmp_path / "1", broker_id="1", **ids) as second,
+        ):
+            server = ("-b", first.bootstrap)
+            until_blocking(lambda: len(ottla("brokers", "list", "--json", *server).json) == 2, "both are registered")
+            ottla("topics", "create", "t", "--partitions", 2, "--replication-factor", 2, *server)
+            ottla("produce", "t", *server, stdin=b"hello\n")
+            first.kill()
+            found = ottla("consume", "t", "--from-beginning", "-n", 1, "-b", second.bootstrap)
+            assert found.out == "hello\n"
+
+
+def test_a_port_that_is_taken(ottla):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"127.0.0.1:{port}: cannot listen: " in ottla("registry", "--port", port, code=1).err
+
+
+def test_a_directory_that_cannot_be_created(tmp_path, ottla):
+    (tmp_path / "file").touch()
+    assert "cannot be created" in ottla("registry", "--port", 0, "--data-dir", tmp_path / "file" / "x", code=1).err
+
+
+def test_other_machines_can_reach_it_only_if_that_is_wanted():
+    with RunningRegistry("registry", "--port", 0, "--listen", "0.0.0.0") as running:
+        assert "everyone who reaches 0.0.0.0:" in running.text
+        assert running.value("connect").startswith("127.0.0.1:")

@@ -1,0 +1,113 @@
+"""Connections of the registry's server: the order of answers, bad frames, limits."""
+
+import asyncio
+
+import pytest
+
+from registry.server import connection, jute
+from registry.server.codes import ErrorCode, EventType, OpCode
+from support.polling import until
+from support.registry_client import create, read, set_data
+
+
+async def test_a_read_sees_the_writes_before_it_and_none_after_it(client):
+    client.send(OpCode.CREATE, create("/a", b"0"))
+    for value in (b"1", b"2"):
+        client.send(OpCode.GET_DATA, read("/a"))
+        client.send(OpCode.SET_DATA, set_data("/a", value))
+    client.send(OpCode.GET_DATA, read("/a"))
+    replies = [await client.reply() for _ in range(6)]
+    assert [reply.xid for reply in replies] == [1, 2, 3, 4, 5, 6]
+    assert [replies[index].body.buffer() for index in (1, 3, 5)] == [b"0", b"1", b"2"]
+
+
+async def test_the_event_of_a_write_comes_before_its_answer(client):
+    assert not await client.exists("/a", watch=True)
+    client.send(OpCode.CREATE, create("/a"))
+    assert await client.event() == (EventType.NODE_CREATED, "/a")
+    assert (await client.reply()).error == ErrorCode.OK
+
+
+async def test_thousands_of_requests_at_once_are_all_answered(client):
+    await client.create("/a")
+    xids = [
+        client.send(OpCode.SET_DATA if n % 3 else OpCode.EXISTS, set_data("/a", b"") if n % 3 else read("/a"))
+        for n in range(5_000)
+    ]
+    assert [(await client.reply()).xid for _ in xids] == xids
+
+
+@pytest.mark.parametrize("length", [-1, 0x100000, 0x7FFFFFFF])
+async def test_a_frame_of_an_impossible_length_ends_its_connection_only(client, other, length):
+    client.writer.write(jute.int32(length))
+    assert await client.is_closed()
+    assert await other.create("/a") == ErrorCode.OK
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0" * 7, jute.int32(3) + b"\0\0"])
+async def test_a_request_without_a_whole_header_ends_its_connection(client, frame):
+    client.send_frame(frame)
+    assert await client.is_closed()
+
+
+async def test_the_first_frame_is_small(dial):
+    stranger = await dial()
+    stranger.writer.write(jute.int32(2_000))
+    assert await stranger.is_closed()
+
+
+async def test_a_first_frame_that_is_cut_short_ends_the_connection(dial):
+    stranger = await dial()
+    stranger.send_frame(jute.int32(0) + jute.int64(0))
+    assert await stranger.is_closed()
+
+
+async def test_who_says_nothing_is_disconnected(dial, server, monkeypatch):
+    monkeypatch.setattr(connection, "_HANDSHAKE_TIMEOUT_S", 0.0)
+    assert await (await dial()).is_closed()
+    await until(lambda: not server.connections, "the connection is forgotten")
+
+
+@pytest.mark.parametrize("body", [b"", jute.int32(50), jute.string("/a"), jute.buffer(b"\xff\xfe") + b"\0" * 20])
+async def test_a_request_whose_fields_cannot_be_read_is_answered_with_an_error(client, body):
+    assert (await client.ask(OpCode.SET_DATA, body)).error == ErrorCode.MARSHALLING_ERROR
+    assert await client.create("/b") == ErrorCode.OK
+
+
+async def test_a_list_cannot_claim_more_items_than_there_are_bytes(client):
+    body = jute.int64(0) + jute.int32(0x7FFFFFFF) + jute.string("/a")
+    assert (await client.ask(OpCode.SET_WATCHES, body)).error == ErrorCode.MARSHALLING_ERROR
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body", "code"),
+    [
+        (999, b"", ErrorCode.UNIMPLEMENTED),
+        (OpCode.RECONFIG, b"", ErrorCode.RECONFIG_DISABLED),
+        (OpCode.CREATE, create("/a", flags=4), ErrorCode.UNIMPLEMENTED),
+        (OpCode.CREATE, create("a"), ErrorCode.BAD_ARGUMENTS),
+        (OpCode.GET_DATA, read("/a//b"), ErrorCode.BAD_ARGUMENTS),
+        (OpCode.ADD_WATCH, jute.string("/a") + jute.int32(7), ErrorCode.BAD_ARGUMENTS),
+    ],
+)
+async def test_refused_requests(client, opcode, body, code):
+    assert (await client.ask(opcode, body)).error == code
+    assert not await client.exists("/a")
+
+
+async def test_a_client_that_has_seen_a_later_state_is_refused(dial, server):
+    """It would go back in time, for example after the data were deleted."""
+    stranger = await dial()
+    with pytest.raises(asyncio.IncompleteReadError):
+        await stranger.connect(seen_zxid=server.store.tree.zxid + 1)
+
+
+async def test_frames_in_pieces(client):
+    body = jute.int32(1) + jute.int32(OpCode.CREATE) + create("/a", b"data")
+    frame = jute.int32(len(body)) + body
+    for byte in frame[:-1]:
+        client.writer.write(bytes([byte]))
+        await client.writer.drain()
+    client.writer.write(frame[-1:])
+    reply = await client.reply()
+    assert (reply.xid, reply.error, reply.body.string()) == (1, ErrorCode.OK, "/a")
