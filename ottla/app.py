@@ -1,7 +1,7 @@
 """The Typer application with all subcommands; `ottla.cli` runs `ottla broker` without it.
 
 A subcommand's module is imported when the subcommand runs: together the modules import the whole client and half of the
-broker. `ottla --help` lists the subcommands from `COMMANDS`.
+broker. `ottla --help` lists the subcommands from `COMMANDS_BY_SUBJECT`.
 """
 
 import os
@@ -20,42 +20,68 @@ from ottla.command_line.command_group import CommandGroup
 from ottla.command_line.global_options import SERVER_ORIGIN, CommandConfigBefore, ProfileBefore, ServerBefore
 from ottla.command_line.shell_completion import VARIABLE, complete
 
-COMMANDS: Final = {
-    "broker": "Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.",
-    "produce": "Send each line as a record, without its newline. Lines may contain any bytes.",
-    "consume": "Print all records of topics, or with --follow also new records as they arrive.",
-    "elect-leaders": (
-        "Make the controller elect the preferred leader (the first replica) of each partition, if it is in sync."
-    ),
-    "dump-log": "Print the content of the files. If a file is corrupt, print the position in bytes and exit with 1.",
-    "verify-log": (
-        "Verify every batch, index, snapshot and checkpoint; print each error and its position, and exit with 1 if any."
-    ),
-    "adopt-logs": "Register the topics in the log directories of a stopped broker. For a cluster of one broker.",
-    "certificates": "Certificates for TLS on this machine, for development.",
-    "registry": "Run a registry that brokers and ZooKeeper clients can use, without Java; Ctrl-C stops it.",
-    "zookeeper": "Run the ZooKeeper of pyspark's jars on 127.0.0.1, for development; Ctrl-C stops it.",
-    "cluster": "Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.",
-    "topics": "List, create, describe, alter, trim and delete topics.",
-    "brokers": "Show brokers with their partitions, log directories and settings.",
-    "configs": "Show and change the settings of topics and brokers.",
-    "acls": "Show, add and remove access control lists.",
-    "quotas": "Show and change the quotas of users, client ids and addresses.",
-    "users": "Show, add and remove the users of SCRAM.",
-    "tokens": "Show, create, renew and expire delegation tokens.",
-    "groups": "Consumer groups: their members, offsets and lag.",
-    "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
-    "reassign": "Move partitions to other brokers and log directories, show the progress, cancel moves.",
-    "log-dirs": ("Show the log directories of brokers with their free space, and the size and lag of every replica."),
-    "api-versions": (
-        "Show the APIs that brokers serve, the range of their versions, and the version that this client uses."
-    ),
-    "profile": "Profiles: named clusters with client settings.",
-    "perf": "Measure throughput and latency.",
-    "zk": "Show the tree of a cluster's ZooKeeper, and change it.",
-    "help": "Show the help of a command: `ottla help topics create` is `ottla topics create --help`.",
+COMMANDS_BY_SUBJECT: Final = {
+    "Run brokers": {
+        "broker": "Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.",
+        "cluster": (
+            "Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order."
+        ),
+    },
+    "Records": {
+        "produce": "Send each line as a record, without its newline. Lines may contain any bytes.",
+        "consume": "Print all records of topics, or with --follow also new records as they arrive.",
+        "perf": "Measure throughput and latency.",
+    },
+    "Topics, groups and transactions": {
+        "topics": "List, create, describe, alter, trim and delete topics.",
+        "groups": "Consumer groups: their members, offsets and lag.",
+        "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
+    },
+    "Brokers and replicas": {
+        "brokers": "Show brokers with their partitions, log directories and settings.",
+        "configs": "Show and change the settings of topics and brokers.",
+        "log-dirs": "Show the log directories of brokers with their free space, and the size and lag of every replica.",
+        "reassign": "Move partitions to other brokers and log directories, show the progress, cancel moves.",
+        "elect-leaders": (
+            "Make the controller elect the preferred leader (the first replica) of each partition, if it is in sync."
+        ),
+        "api-versions": (
+            "Show the APIs that brokers serve, the range of their versions, and the version that this client uses."
+        ),
+    },
+    "Security and quotas": {
+        "certificates": "Certificates for TLS on this machine, for development.",
+        "users": "Show, add and remove the users of SCRAM.",
+        "acls": "Show, add and remove access control lists.",
+        "quotas": "Show and change the quotas of users, client ids and addresses.",
+        "tokens": "Show, create, renew and expire delegation tokens.",
+    },
+    "Log directories on this machine": {
+        "dump-log": (
+            "Print the content of the files. If a file is corrupt, print the position in bytes and exit with 1."
+        ),
+        "verify-log": (
+            "Verify every batch, index, snapshot and checkpoint; print each error and its position,"
+            " and exit with 1 if any."
+        ),
+        "adopt-logs": "Register the topics in the log directories of a stopped broker. For a cluster of one broker.",
+    },
+    "ZooKeeper": {
+        "registry": "Run a registry that brokers and ZooKeeper clients can use, without Java; Ctrl-C stops it.",
+        "zookeeper": "Run the ZooKeeper of pyspark's jars on 127.0.0.1, for development; Ctrl-C stops it.",
+        "zk": "Show the tree of a cluster's ZooKeeper, and change it.",
+    },
+    "This command": {
+        "profile": "Profiles: named clusters with client settings.",
+        "help": "Show the help of a command: `ottla help topics create` is `ottla topics create --help`.",
+    },
 }
-"""The first paragraph of each subcommand's help. `ottla/commands/` has a module for each."""
+"""The first paragraph of each subcommand's help, by the subjects of `ottla --help`.
+
+`ottla/commands/` has a module for each subcommand.
+"""
+
+COMMANDS: Final = {name: summary for commands in COMMANDS_BY_SUBJECT.values() for name, summary in commands.items()}
 
 
 class _Root(CommandGroup):
@@ -97,8 +123,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, _summary in COMMANDS.items():
-    app.command(_name, help=_summary)(lambda: None)
+for _subject, _commands in COMMANDS_BY_SUBJECT.items():
+    for _name, _summary in _commands.items():
+        app.command(_name, help=_summary, rich_help_panel=_subject)(lambda: None)
 
 
 def _print_version(wanted: bool) -> None:
