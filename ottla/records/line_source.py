@@ -6,7 +6,9 @@ as soon as they arrive, even if they do not fill a block: the user may be typing
 
 import asyncio
 import os
+import select
 import selectors
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import BinaryIO
@@ -26,7 +28,12 @@ def open_source(path: Path) -> BinaryIO:
 
 
 async def read_lines(source: BinaryIO) -> AsyncIterator[list[bytes]]:
-    """Yield the lines of every block read, without their newlines. `source` must have `read1`."""
+    """Yield the lines of every block read, without their newlines. `source` must have `read1`.
+
+    If the source is a terminal that is closed, SIGHUP is raised, unless it is ignored: the end of the input may be seen
+    before the kernel's signal.
+    """
+    is_terminal = source.isatty()
     rest: list[bytes] = []
     while block := await _next_block(source):
         *complete, last = block.split(b"\n")
@@ -36,6 +43,9 @@ async def read_lines(source: BinaryIO) -> AsyncIterator[list[bytes]]:
             yield complete
         if last:
             rest.append(last)
+    if is_terminal and _is_closed(source) and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.raise_signal(signal.SIGHUP)
+        await asyncio.get_running_loop().create_future()  # until the handler of the signal cancels this task
     if rest:
         yield [b"".join(rest)]
 
@@ -60,4 +70,16 @@ async def _next_block(source: BinaryIO) -> bytes:
             await readable.wait()
         finally:
             loop.remove_reader(selector.fileno())
-    return read(BLOCK_SIZE)
+    try:
+        return read(BLOCK_SIZE)
+    except OSError:  # EIO: a terminal that is being closed
+        if not _is_closed(source):
+            raise
+        return b""
+
+
+def _is_closed(source: BinaryIO) -> bool:
+    """Return whether the other side of a terminal or a pipe is closed."""
+    poll = select.poll()
+    poll.register(source, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))

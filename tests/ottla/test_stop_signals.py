@@ -3,10 +3,12 @@
 import contextlib
 import fcntl
 import os
+import pty
 import signal
 import subprocess
 import sys
 import termios
+import tty
 
 import pytest
 
@@ -118,9 +120,26 @@ def test_a_closed_terminal_ends_produce(topic, written):
     with Terminal(command("produce", topic)) as terminal:
         terminal.type("typed\n")
         written("typed")
+        terminal.type("unfinished")
         terminal.hang_up()
-        # 129 for SIGHUP, or it sees the end of its input, or EIO, a moment before the signal.
-        assert terminal.process.wait(DEADLINE_S) in (129, 0, 1)
+        assert terminal.process.wait(DEADLINE_S) == 129
+    written("typed")
+
+
+@pytest.mark.parametrize(("ignored", "code", "lines"), [(False, 129, ["one"]), (True, 0, ["one", "two"])])
+def test_a_closed_terminal_counts_as_its_signal(topic, written, ignored, code, lines):
+    """The terminal is not that of the session: the kernel sends no signal, as if it came late."""
+    words = ["sh", "-c", 'trap "" HUP; exec "$@"' if ignored else 'exec "$@"', "sh", *command("produce", topic)]
+    keyboard, screen = pty.openpty()
+    tty.setraw(screen)  # else the terminal keeps a line without its end
+    with started(*words, stdin=screen, stderr=subprocess.PIPE, start_new_session=True) as process:
+        os.close(screen)
+        os.write(keyboard, b"one\ntwo")
+        written("one")
+        os.close(keyboard)
+        process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == code
+    written(*lines)
 
 
 def test_a_closed_terminal_ends_consume(on, topic):
