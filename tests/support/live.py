@@ -166,7 +166,7 @@ class Live:
         assert self.broker.services is not None
         configs = self.broker.services.configs
         changes = await configs._registry.children(ConfigChangesZnode.TEMPLATE)
-        return configs._seen >= max(changes, default="")
+        return configs._notifications._seen[ConfigChangesZnode.TEMPLATE] >= max(changes, default="")
 
     async def set_dynamic(self, **changes: str | None) -> None:
         """Change settings of all brokers at runtime (names with _ for each dot)."""
