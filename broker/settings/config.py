@@ -15,22 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from broker.network.listener import Listener, check_ports, parse_listeners, parse_protocol_map
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.checks import check_values, size_warnings
+from broker.settings.derived import connections_per_ip, console_address, log_directories, times
 from broker.settings.environment import EnvironmentSettings, environment_settings, jmx_port
 from broker.settings.listener_settings import ConsoleSettings, ListenerSettings, base_name, is_of_console, is_prefixed
 from broker.settings.names import LISTENER_PREFIX, is_mistake, refuse_unknown, similar_name
 from broker.settings.properties import read_properties
 from broker.settings.refused import refusal
-from protocol.host_port import HostPort, unbracketed
+from protocol.host_port import HostPort
 from storage.log.config import TOPIC_SETTINGS, LogConfig
 from storage.setting import HIDDEN, ConfigError, Setting, SettingValue
-
-MS_PER_MINUTE = 60_000
-MS_PER_HOUR = 3_600_000
 
 GROUP_DEFAULTS = {
     "group.consumer.migration.policy": "bidirectional",
@@ -448,35 +445,17 @@ class BrokerConfig:
         """Set the attributes from the values, then those derived from several values, and check them together."""
         for name, setting in BROKER_SETTINGS.items():
             setattr(self, setting.attribute, self.values[name])
-        self._resolve_times()
+        for attribute, value in times(self.values).items():
+            setattr(self, attribute, value)
         self._resolve_listeners()
-        self._resolve_log_dirs()
-        self.max_connections_per_ip_overrides = self._ip_overrides()
-        self._resolve_console()
+        self.log_dirs = log_directories(self.values)
+        self.max_connections_per_ip_overrides = connections_per_ip(self.values)
+        self.ottla_console_listener, self.console_has_tls = console_address(self.values)
         check_values(self)
         if self._assigned_id is not None:
             self.broker_id = self._assigned_id
         self.topic_defaults = self._topic_defaults()
         self._check_topic_defaults()
-
-    def _resolve_times(self) -> None:
-        values: dict[str, Any] = self.values
-        retention = values["log.retention.ms"]
-        if retention is None:
-            minutes = values["log.retention.minutes"]
-            retention = values["log.retention.hours"] * MS_PER_HOUR if minutes is None else minutes * MS_PER_MINUTE
-        self.log_retention_ms = -1 if retention < 0 else retention
-        roll, jitter = values["log.roll.ms"], values["log.roll.jitter.ms"]
-        self.log_roll_ms = values["log.roll.hours"] * MS_PER_HOUR if roll is None else roll
-        self.log_roll_jitter_ms = values["log.roll.jitter.hours"] * MS_PER_HOUR if jitter is None else jitter
-        if values["log.flush.interval.ms"] is None:
-            self.log_flush_interval_ms = values["log.flush.scheduler.interval.ms"]
-        difference = values["log.message.timestamp.difference.max.ms"]
-        limit = BROKER_SETTINGS["log.message.timestamp.difference.max.ms"].default
-        if values["log.message.timestamp.before.max.ms"] == limit:
-            self.log_message_timestamp_before_max_ms = difference
-        if values["log.message.timestamp.after.max.ms"] == limit:
-            self.log_message_timestamp_after_max_ms = difference
 
     def _resolve_listeners(self) -> None:
         protocols = parse_protocol_map(str(self.values["listener.security.protocol.map"]))
@@ -503,42 +482,6 @@ class BrokerConfig:
     def controller_listener_name(self) -> str:
         """The listener that the controller sends its requests to."""
         return self.control_plane_listener_name or self.inter_broker_listener_name
-
-    def _resolve_log_dirs(self) -> None:
-        text = self.values["log.dirs"]
-        name = "log.dir" if text is None else "log.dirs"
-        text = str(self.values["log.dir"] if text is None else text)
-        self.log_dirs = tuple(Path(part.strip()) for part in text.split(",") if part.strip())
-        if not self.log_dirs:
-            raise ConfigError(name, text, "must name at least one directory")
-        if len(set(self.log_dirs)) < len(self.log_dirs):
-            raise ConfigError(name, text, "must not name a directory twice")
-
-    def _ip_overrides(self) -> dict[str, int]:
-        setting = BROKER_SETTINGS["max.connections.per.ip.overrides"]
-        text = str(self.values[setting.name])
-        overrides: dict[str, int] = {}
-        for element in filter(None, (part.strip() for part in text.split(","))):
-            host, _, limit = element.rpartition(":")
-            if not host or not limit.strip().isdigit():
-                raise setting.error(text, f"{element} must be address:limit")
-            overrides[host.strip()] = int(limit)
-        return overrides
-
-    def _resolve_console(self) -> None:
-        setting = BROKER_SETTINGS["ottla.console.listener"]
-        text = str(self.values[setting.name])
-        self.ottla_console_listener, self.console_has_tls = None, False
-        if not text:
-            return
-        scheme, separator, address = text.rpartition("://")
-        host, colon, port = address.rpartition(":")
-        is_known = scheme.lower() in ("http", "https") if separator else not scheme
-        if not (is_known and colon and port.isdecimal() and port.isascii() and int(port) <= 65535):
-            rule = "must be host:port, http://host:port or https://host:port with a port of at most 65535, or empty"
-            raise setting.error(text, rule)
-        self.ottla_console_listener = HostPort(unbracketed(host), int(port))
-        self.console_has_tls = scheme.lower() == "https"
 
     def _topic_defaults(self) -> dict[str, SettingValue]:
         """Return the broker's default for each topic setting."""
