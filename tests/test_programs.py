@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from support.broker import ROOT
+from support.deadlines import DEADLINE_S
 from support.programs import need_chromium, need_kcat
 
 
@@ -77,7 +78,7 @@ def test_the_summary_has_one_line_for_each_reason(tmp_path):
         env=environment | {"PATH": "/nowhere"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=2 * DEADLINE_S,
         check=False,
     )
     summary = [line for line in done.stdout.splitlines() if "skipped" in line.lower()]

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 from support.broker import ROOT
+from support.deadlines import DEADLINE_S
 
 TABLE = ROOT / "docs" / "tests.md"
 ROW = re.compile(r"^\| (`.*`) \| (`.*`) \|$", flags=re.MULTILINE)
@@ -78,6 +79,6 @@ def test_pytest_finds_the_packages_without_the_checkout_on_its_path():
     command = [sys.executable, "-P", "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
     tests = "broker/controller/test_channel.py"
     done = subprocess.run(
-        [*command, tests], cwd=ROOT / "tests", capture_output=True, text=True, timeout=100, check=False
+        [*command, tests], cwd=ROOT / "tests", capture_output=True, text=True, timeout=2 * DEADLINE_S, check=False
     )
     assert done.returncode == 0, done.stdout

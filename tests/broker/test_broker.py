@@ -6,20 +6,21 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import broker_process
+from support.deadlines import DEADLINE_S
 
 
 def test_topics_survive_sigkill_with_a_higher_controller_epoch(tmp_path):
     with broker_process(tmp_path / "data") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         topic = NewTopic("t", 3, 1, config={"retention.ms": "123456"})
-        admin.create_topics([topic])["t"].result(10)
-        before = admin.describe_topics(_names(["t"]))["t"].result(10)
+        admin.create_topics([topic])["t"].result(DEADLINE_S)
+        before = admin.describe_topics(_names(["t"]))["t"].result(DEADLINE_S)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
         producer.produce("t", b"v", partition=1)
-        assert producer.flush(10) == 0
+        assert producer.flush(DEADLINE_S) == 0
         broker.kill()
         broker.start()
-        after = admin.describe_topics(_names(["t"]))["t"].result(10)
+        after = admin.describe_topics(_names(["t"]))["t"].result(DEADLINE_S)
         assert str(after.topic_id) == str(before.topic_id)
         assert len(after.partitions) == 3
         assert "epoch 1" in broker.log_text()

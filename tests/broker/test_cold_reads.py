@@ -35,7 +35,7 @@ class ColdFileSystem(FileSystem):
 
     async def run_blocking(self, work):
         def slowly():
-            self.disk.wait(30)
+            self.disk.wait(DEADLINE_S)
             return work()
 
         self.reads += 1

@@ -10,6 +10,7 @@ import confluent_kafka
 
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.record_batch_builder import RecordBatchBuilder
+from support.deadlines import DEADLINE_S
 from support.live import live
 from support.log_dirs import read_records
 from support.polling import until
@@ -148,8 +149,8 @@ def overwrite_keys(servers, count):
         expected[key] = value
         producer.produce("t", value, key, partition=0, on_delivery=lambda error, _: error and failed.append(error))
         if number % 1000 == 0:
-            producer.flush(30)
-    assert producer.flush(30) == 0
+            producer.flush(DEADLINE_S)
+    assert producer.flush(DEADLINE_S) == 0
     assert failed == []
     return expected
 
@@ -163,7 +164,7 @@ def read_all(servers, end):
     seen, count = {}, 0
     try:
         while True:
-            message = consumer.poll(30)
+            message = consumer.poll(DEADLINE_S)
             assert message is not None
             if message.error():
                 assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF

@@ -22,6 +22,7 @@ from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequ
 from protocol.record_batch import iter_batches
 from registry.embedded.store import EmbeddedStore
 from support.broker import settings, until_leader
+from support.deadlines import DEADLINE_S
 from support.faulty_disk import FaultyFileSystem
 from support.full_disk import DISK_BYTES, SCENARIOS
 from support.polling import until
@@ -187,7 +188,7 @@ async def test_a_producer_writes_to_a_disk_that_is_repeatedly_full(disk):
         def produce():
             for number in range(count):
                 producer.produce("t", b"%06d" % number + bytes(200), partition=number % 2, on_delivery=on_delivery)
-            producer.flush(100)
+            producer.flush(2 * DEADLINE_S)
 
         def on_delivery(error, message):
             if error is not None:

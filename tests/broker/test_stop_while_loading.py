@@ -41,7 +41,7 @@ async def test_stop_while_recovering(tmp_path):
     fs = StoppingFileSystem()
     broker = Broker(BrokerConfig.load(None, settings(data)), fs=fs)
     loop = asyncio.get_running_loop()
-    fs.on_log_read = lambda: asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
+    fs.on_log_read = lambda: asyncio.run_coroutine_threadsafe(stop(), loop).result(DEADLINE_S)
 
     async def stop():
         broker.stop()

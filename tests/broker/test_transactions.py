@@ -248,7 +248,7 @@ async def test_a_deleted_topic_needs_no_marker(broker, client, name, new):
     await producer.write(kept, b"v")
     await producer.write(deleted, b"v")
     await broker.services.topics.delete(deleted)
-    assert await broker.services.topics.wait_until_deleted(deleted, 20)
+    assert await broker.services.topics.wait_until_deleted(deleted, DEADLINE_S)
     await producer.ended(True)
     assert await committed(client.call, kept) == [b"v"]
 

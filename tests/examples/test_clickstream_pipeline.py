@@ -22,6 +22,7 @@ from examples.clickstream_pipeline.query_progress import Batch, QueryProgress
 from examples.clickstream_pipeline.spark_files import committed_files
 from support.broker import ROOT
 from support.counts import full_only
+from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 
 MINUTE_MS = 60_000
@@ -58,7 +59,7 @@ def still_there(processes):
 def test_the_results_of_a_short_run_are_correct(tmp_path):
     demo = start_demo(tmp_path, "--duration", "8", "--rate", "200", "--speed", "60", "--trigger", "1")
     try:
-        assert demo.wait(280) == 0, (tmp_path / "said").read_text()
+        assert demo.wait(5 * DEADLINE_S) == 0, (tmp_path / "said").read_text()
     finally:
         demo.kill()
         demo.wait()
@@ -91,7 +92,7 @@ def test_a_stop_at_any_time_leaves_no_process_running(tmp_path):
     try:
         until_blocking(has_begun, "the servers run and Spark is being started")
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(60) == 130, (tmp_path / "said").read_text()
+        assert demo.wait(DEADLINE_S) == 130, (tmp_path / "said").read_text()
     finally:
         demo.kill()
         demo.wait()
@@ -105,7 +106,7 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").touch()
     demo = start_demo(tmp_path)
-    assert demo.wait(30) == 2
+    assert demo.wait(DEADLINE_S) == 2
     assert "must not be there yet, or be empty" in (tmp_path / "said").read_text()
 
 

@@ -120,7 +120,7 @@ class Program:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(30)
+        self.process.wait(DEADLINE_S)
 
 
 def rows(tmp_path):
@@ -157,7 +157,7 @@ async def test_killed_and_started_again(servers, tmp_path, seed):
             await until(lambda: len(mails.taken) == count, "all mails")
             await is_committed(servers, prefix, count)
             program.process.send_signal(signal.SIGTERM)
-            assert program.process.wait(30) == 0, program._out.read_text()
+            assert program.process.wait(DEADLINE_S) == 0, program._out.read_text()
     assert set(rows(tmp_path)) == set(mails.taken)
     assert set(rows(tmp_path).values()) == {"sent"}
     # What is mailed twice was under way at a kill: at most one for each worker.
@@ -176,7 +176,7 @@ async def test_a_full_queue_loses_nothing(servers, tmp_path):
             await until(lambda: len(mails.taken) == count + 50, "all mails")
             await is_committed(servers, prefix, count + 50)
             program.process.send_signal(signal.SIGTERM)
-            assert program.process.wait(30) == 0, program._out.read_text()
+            assert program.process.wait(DEADLINE_S) == 0, program._out.read_text()
     assert set(mails.taken.values()) == {1}
     assert len(rows(tmp_path)) == count + 50
 

@@ -32,42 +32,42 @@ def test_confluent_kafka(broker):
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topic = NewTopic("by-confluent", 2, 1, config={"retention.ms": "1000000"})
-    assert admin.create_topics([topic], validate_only=True)["by-confluent"].result(20) is None
+    assert admin.create_topics([topic], validate_only=True)["by-confluent"].result(DEADLINE_S) is None
     assert "by-confluent" not in admin.list_topics(timeout=DEADLINE_S).topics
-    admin.create_topics([topic])["by-confluent"].result(20)
+    admin.create_topics([topic])["by-confluent"].result(DEADLINE_S)
     with pytest.raises(KafkaException) as raised:
-        admin.create_topics([topic])["by-confluent"].result(20)
+        admin.create_topics([topic])["by-confluent"].result(DEADLINE_S)
     assert raised.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     with pytest.raises(KafkaException) as raised:
-        admin.create_topics([NewTopic("bad", 1, 1, config={"retention.ms": "soon"})])["bad"].result(20)
+        admin.create_topics([NewTopic("bad", 1, 1, config={"retention.ms": "soon"})])["bad"].result(DEADLINE_S)
     assert raised.value.args[0].code() == KafkaError.INVALID_CONFIG
-    admin.create_partitions([NewPartitions("by-confluent", 5)])["by-confluent"].result(20)
-    described = admin.describe_topics(TopicCollection(["by-confluent"]))["by-confluent"].result(20)
+    admin.create_partitions([NewPartitions("by-confluent", 5)])["by-confluent"].result(DEADLINE_S)
+    described = admin.describe_topics(TopicCollection(["by-confluent"]))["by-confluent"].result(DEADLINE_S)
     assert len(described.partitions) == 5
-    cluster = admin.describe_cluster().result(20)
+    cluster = admin.describe_cluster().result(DEADLINE_S)
     assert [node.id for node in cluster.nodes] == [cluster.controller.id] == [0]
 
     resource = ConfigResource(ResourceType.TOPIC, "by-confluent")
-    before = admin.describe_configs([resource])[resource].result(20)
+    before = admin.describe_configs([resource])[resource].result(DEADLINE_S)
     assert before["retention.ms"].value == "1000000"
     assert not before["retention.ms"].is_default
     assert before["segment.bytes"].is_default
     entry = ConfigEntry("segment.bytes", "2000000", incremental_operation=AlterConfigOpType.SET)
     resource.add_incremental_config(entry)
-    admin.incremental_alter_configs([resource])[resource].result(20)
-    after = admin.describe_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
+    after = admin.describe_configs([resource])[resource].result(DEADLINE_S)
     assert (after["segment.bytes"].value, after["retention.ms"].value) == ("2000000", "1000000")
     node = ConfigResource(ResourceType.BROKER, "0")
-    assert admin.describe_configs([node])[node].result(20)["num.partitions"].value == "1"
+    assert admin.describe_configs([node])[node].result(DEADLINE_S)["num.partitions"].value == "1"
 
     write_ten(broker, "by-confluent")
     first = TopicPartition("by-confluent", 0, 4)
-    assert admin.delete_records([first])[first].result(20).low_watermark == 4
+    assert admin.delete_records([first])[first].result(DEADLINE_S).low_watermark == 4
     spec = {TopicPartition("by-confluent", 0): OffsetSpec.earliest()}
-    assert [future.result(20).offset for future in admin.list_offsets(spec).values()] == [4]
+    assert [future.result(DEADLINE_S).offset for future in admin.list_offsets(spec).values()] == [4]
     spec = {TopicPartition("by-confluent", 0): OffsetSpec.latest()}
-    assert [future.result(20).offset for future in admin.list_offsets(spec).values()] == [10]
-    admin.delete_topics(["by-confluent"])["by-confluent"].result(20)
+    assert [future.result(DEADLINE_S).offset for future in admin.list_offsets(spec).values()] == [10]
+    admin.delete_topics(["by-confluent"])["by-confluent"].result(DEADLINE_S)
     assert "by-confluent" not in admin.list_topics(timeout=DEADLINE_S).topics
 
 
@@ -75,12 +75,12 @@ def test_confluent_kafka_replaces_all_settings(broker):
     from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic("replaced", 1, 1, config={"retention.ms": "1000000"})])["replaced"].result(20)
+    admin.create_topics([NewTopic("replaced", 1, 1, config={"retention.ms": "1000000"})])["replaced"].result(DEADLINE_S)
     resource = ConfigResource(ResourceType.TOPIC, "replaced", set_config={"segment.bytes": "2000000"})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the call is deprecated; brokers serve it nevertheless
-        admin.alter_configs([resource])[resource].result(20)
-    after = admin.describe_configs([resource])[resource].result(20)
+        admin.alter_configs([resource])[resource].result(DEADLINE_S)
+    after = admin.describe_configs([resource])[resource].result(DEADLINE_S)
     assert (after["segment.bytes"].value, after["retention.ms"].value) == ("2000000", "604800000")
 
 

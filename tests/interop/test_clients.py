@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from protocol.compression import CompressionType
 from protocol.record_batch import iter_batches
+from support.deadlines import DEADLINE_S
 from support.kafka_clients import CLIENTS, OURS, Sent, kcat
 from support.programs import need_kcat
 
@@ -42,7 +43,7 @@ def new_topic(broker, partitions=PARTITIONS, **config):
     name = f"interop-{next(TOPICS)}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(20)
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(DEADLINE_S)
     return name
 
 
@@ -121,7 +122,7 @@ def test_clients_with_the_same_partitioner_choose_the_same_partition(broker):
         producer.produce(
             topic, b"v", key, on_delivery=lambda _, message: theirs.update({message.key(): message.partition()})
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(DEADLINE_S) == 0
     assert theirs == chosen
 
     async def produce():

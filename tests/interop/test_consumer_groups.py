@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
+from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 
 ANSWER_S = 10.0
@@ -50,7 +51,7 @@ class Group:
 
     def create(self, suffix: str, partitions: int) -> str:
         name = f"{self.prefix}-{suffix}"
-        self.admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+        self.admin.create_topics([NewTopic(name, partitions)])[name].result(DEADLINE_S)
         return name
 
     def add(self, *topics: str, **settings) -> Consumer:
@@ -175,7 +176,7 @@ def test_a_restart_of_the_broker_in_the_middle(group, broker):
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for partition in range(4):
         producer.produce(topic, b"v", partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(DEADLINE_S) == 0
     group.until(lambda: len(group.handled) >= 4, "all is handled")
     for consumer, share in zip(group.consumers, had, strict=True):
         consumer.commit(offsets=[TopicPartition(name, partition, 1) for name, partition in share], asynchronous=False)

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
 from support.counts import FULL
+from support.deadlines import DEADLINE_S
 from support.fork_server import ForkedProcess, run_module
 from support.polling import until_blocking
 
@@ -132,7 +133,7 @@ class Storm:
         self.written: Counter[int] = Counter()
         self.producer = Producer({"bootstrap.servers": broker.bootstrap})
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic(topic, partitions)])[topic].result(30)
+        admin.create_topics([NewTopic(topic, partitions)])[topic].result(DEADLINE_S)
         self.admin = admin
 
     def __enter__(self):
@@ -158,7 +159,7 @@ class Storm:
             for _ in range(count):
                 self.producer.produce(self.topic, b"v", partition=partition)
                 self.written[partition] += 1
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(DEADLINE_S) == 0
 
     def handled(self) -> Counter[tuple[int, int]]:
         return Counter(record for member in self.members for record in member.handled())
@@ -182,7 +183,7 @@ class Storm:
 
     def described(self):
         """(state, the partitions of each member), as the broker has it."""
-        found = self.admin.describe_consumer_groups([self.group])[self.group].result(30)
+        found = self.admin.describe_consumer_groups([self.group])[self.group].result(DEADLINE_S)
         owned = [{one.partition for one in member.assignment.topic_partitions} for member in found.members]
         return found.state.name, owned
 

@@ -22,7 +22,7 @@ BY_NAME = {client.name: client for client in CLIENTS}
 
 def new_topic(broker, name, partitions):
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(DEADLINE_S)
 
 
 def record(number):

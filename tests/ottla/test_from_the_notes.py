@@ -13,6 +13,7 @@ from protocol.classic_names import classic_name
 from storage.log.config import TOPIC_SETTINGS
 from support.broker import ROOT, broker_process
 from support.checkout import checkout_only
+from support.deadlines import DEADLINE_S
 from support.doc_scripts import console_examples, dead_links, run_script
 from support.zookeeper import new_chroot, shared_zookeeper
 
@@ -63,7 +64,12 @@ def test_commands_and_programs(tmp_path, monkeypatch):
                 continue
             for command, shown in console_examples(text):
                 done = subprocess.run(
-                    ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+                    ["bash", "-c", command],
+                    capture_output=True,
+                    text=True,
+                    cwd=tmp_path,
+                    timeout=DEADLINE_S,
+                    check=False,
                 )
                 assert normal(done.stdout) == normal(shown), command + done.stderr
     assert ran == ["console", "console", "python", "console", "console", "python"]

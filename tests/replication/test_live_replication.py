@@ -50,7 +50,7 @@ async def until_acknowledged(load, more):
         assert not load.errors
         return acknowledged(load) >= wanted
 
-    await until(holds, f"{more} more acknowledgements", 60)
+    await until(holds, f"{more} more acknowledgements")
 
 
 def acknowledged(load):

@@ -34,6 +34,7 @@ from storage.compaction.compactor import Compactor, ProcessCompactor
 from storage.file_system import FileSystem
 from storage.log.log import Log
 from support.broker import settings
+from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.wire import until_led
 
@@ -176,7 +177,7 @@ class Live:
     async def another(self, client_id: str = "another") -> Connection:
         """A further connection, with nothing sent on it."""
         host, _, port = self.broker.bootstrap_servers.rpartition(":")
-        return await Connection.open(host, int(port), client_id=client_id, request_timeout_s=20)
+        return await Connection.open(host, int(port), client_id=client_id, request_timeout_s=DEADLINE_S)
 
 
 def batch(
@@ -213,7 +214,7 @@ async def live(
     store = None if restarts else await EmbeddedStore.open(now_ms=clock)
     async with Broker(config, fs=fs, now_ms=clock, network=network, store=store, new_compactor=new_compactor) as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
-        async with await Connection.open(host, int(port), client_id="test", request_timeout_s=20) as connection:
+        async with await Connection.open(host, int(port), client_id="test", request_timeout_s=DEADLINE_S) as connection:
             await connection.negotiate()
             if restarts:
                 await until_led(connection.request)

@@ -24,6 +24,7 @@ from client.zookeeper.consumer import ZooKeeperConsumer
 from client.zookeeper.rebalance import ZooKeeperRebalanceListener
 from registry.errors import NoNodeError
 from registry.znodes.consumers import ConsumerOwnerZnode
+from support.deadlines import DEADLINE_S
 from support.fork_server import ForkedProcess
 
 CLAIM, RELEASE, LOST, RECORD, READY = "claim", "release", "lost", "record", "ready"
@@ -150,7 +151,7 @@ class ConsumerProcess:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(DEADLINE_S)
 
 
 def offsets_read(processes):

@@ -11,6 +11,7 @@ from client.admin.admin import Admin
 from client.producer.producer import Producer
 from support.broker import broker_process
 from support.container_member import run
+from support.deadlines import DEADLINE_S
 from support.fork_server import ForkedProcess
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS
@@ -47,7 +48,7 @@ class Member:
     def end(self, number=signal.SIGKILL):
         if self.process.poll() is None:
             self.process.send_signal(number)
-        self.process.wait(30)
+        self.process.wait(DEADLINE_S)
 
 
 @pytest.mark.parametrize(("seed", "concurrency"), [(0, 1), (1, 4)])

@@ -16,6 +16,7 @@ from client.errors import IllegalStateError, KafkaError, UnknownTopicOrPartition
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import BrokerProcess
+from support.deadlines import DEADLINE_S
 from support.polling import until
 
 PARTITIONS = 4  # of every topic, in both
@@ -50,7 +51,7 @@ def _read(servers, topic, counts):
     consumer.assign([ConfluentPartition(topic, partition, OFFSET_BEGINNING) for partition in counts])
     found = {partition: [] for partition in counts}
     while any(len(found[partition]) < count for partition, count in counts.items()):
-        message = consumer.poll(30)
+        message = consumer.poll(DEADLINE_S)
         assert message is not None, found
         assert message.error() is None, message.error()
         found[message.partition()].append(message)

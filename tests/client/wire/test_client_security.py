@@ -18,6 +18,7 @@ from client.wire.connection import Connection
 from client.wire.security_options import SecurityOptions
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from support.certificates import LOCAL, authority, client_certificate, other_authority, server_certificate
+from support.deadlines import DEADLINE_S
 from support.sasl_broker import PASSWORD, USER, SaslBroker
 from support.tcp_server import TcpServer
 
@@ -59,7 +60,7 @@ def with_certificate(files, name="client.pem", **others):
 async def call(broker, options, host="127.0.0.1"):
     """One request over a new connection."""
     security = connection_security(SecurityOptions(**options), random.Random(1))
-    async with await Connection.open(host, broker.port, security=security, request_timeout_s=20) as connection:
+    async with await Connection.open(host, broker.port, security=security, request_timeout_s=DEADLINE_S) as connection:
         return await connection.call(MetadataRequest(topics=[]), MetadataResponse, 9)
 
 

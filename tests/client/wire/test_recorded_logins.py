@@ -15,6 +15,7 @@ from security.sasl.oauthbearer_client import OAuthBearerClient
 from security.sasl.plain_client import PlainClient
 from security.sasl.scram import SCRAM_MECHANISMS, ClientFirst
 from security.sasl.scram_client import ScramClient
+from support.deadlines import DEADLINE_S
 from support.reference import REFERENCE
 from support.tcp_server import TcpServer
 
@@ -119,7 +120,9 @@ async def log_in(name):
     try:
         security = ConnectionSecurity(login=recorded_login(name, frames))
         port = broker.server.port
-        connection = await Connection.open("127.0.0.1", port, security=security, client_id="rec", request_timeout_s=20)
+        connection = await Connection.open(
+            "127.0.0.1", port, security=security, client_id="rec", request_timeout_s=DEADLINE_S
+        )
         await connection.close()
     finally:
         await broker.server.close()

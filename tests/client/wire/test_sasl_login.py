@@ -20,6 +20,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from security.sasl.scram import SCRAM_SHA_256
 from security.sasl.scram_client import ScramClient
+from support.deadlines import DEADLINE_S
 from support.fake_broker import CLOSE, SILENCE
 from support.polling import until
 from support.sasl_broker import PASSWORD, USER, SaslBroker
@@ -42,7 +43,7 @@ async def broker():
 
 async def opened(broker, **options):
     security = connection_security(SecurityOptions(**options), random.Random(1))
-    return await Connection.open("127.0.0.1", broker.port, security=security, request_timeout_s=20)
+    return await Connection.open("127.0.0.1", broker.port, security=security, request_timeout_s=DEADLINE_S)
 
 
 def wrong(mechanism):

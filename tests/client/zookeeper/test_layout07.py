@@ -20,6 +20,7 @@ from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
 from registry.zookeeper.session import end_session
 from support.broker import running_broker
+from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.zookeeper import new_chroot, shared_zookeeper
 
@@ -264,7 +265,7 @@ class NeverBack(ZooKeeperRebalanceListener):
 
 async def take(source, count):
     """So many records, as sorted (partition, offset)."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         return sorted((one.partition, one.offset) for one in [await anext(source) for _ in range(count)])
 
 

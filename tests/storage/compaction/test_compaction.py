@@ -476,7 +476,7 @@ def test_a_worker_dies_with_its_broker_and_leaves_nothing(tmp_path):
             worker.stdin.write(json.dumps(command).encode() + b"\n")
         worker.stdin.flush()
         worker.stdin.close()  # as the kernel does for a broker that is killed
-        assert worker.wait(20) == 0
+        assert worker.wait(DEADLINE_S) == 0
         assert worker.stdout.read() == b""
     assert not list(log.directory.glob("*.cleaned"))
 

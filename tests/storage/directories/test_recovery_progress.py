@@ -10,6 +10,7 @@ from storage.errors import LoadingStoppedError
 from storage.file_system import FileSystem
 from storage.log.config import LogConfig
 from storage.log_manager import LogManager
+from support.deadlines import DEADLINE_S
 from support.log_dirs import BASE_TIME_MS, batch, read_records
 
 PARTITIONS = 6
@@ -177,7 +178,7 @@ async def test_directories_are_recovered_in_parallel(tmp_path):
     def wait_for_the_other(name):
         if not gate.is_set():
             loop.call_soon_threadsafe(lambda: (both.update({name.removeprefix(f"{tmp_path}/")[0]: 1}), check()))
-            asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(DEADLINE_S)
 
     def check():
         if len(both) == 2:

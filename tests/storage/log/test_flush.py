@@ -42,7 +42,7 @@ class SyncedFileSystem(FileSystem):
     def _sync(self, path):
         if self.gate is not None:
             self.waiting.set()
-            assert self.gate.wait(20)
+            assert self.gate.wait(DEADLINE_S)
         if self.failure is not None:
             raise OSError(self.failure, "injected")
         self.synced.append(path)

@@ -6,6 +6,7 @@ import time
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from support.deadlines import DEADLINE_S
 from support.delivered import Delivered
 from support.transfers.client import FAST, Client
 from support.transfers.journal import Journal
@@ -40,7 +41,7 @@ class PlainFeeder(Client):
             number += 1
             self._send_alone(f"{self.plan.name}/{number}")
             self.producer.poll(self.rng.random() * 0.1)
-        self.producer.flush(20)
+        self.producer.flush(DEADLINE_S)
         self.journal.close()
 
     def _send_alone(self, value: str) -> None:
