@@ -78,7 +78,10 @@ class Rights:
     ] = None
     producer: Annotated[
         bool,
-        typer.Option("--producer", help="What a producer needs: Write, Describe and Create on topics, and on its id."),
+        typer.Option(
+            "--producer",
+            help="What a producer needs: Write, Describe and Create on topics; Write and Describe on its id.",
+        ),
     ] = False
     consumer: Annotated[
         bool, typer.Option("--consumer", help="What a consumer needs: Read and Describe on topics, Read on its group.")

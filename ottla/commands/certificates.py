@@ -50,7 +50,7 @@ def init(
     ] = None,
     days: Annotated[int, typer.Option("--days", min=1, max=3650, help="How long the certificates are valid.")] = 365,
 ) -> None:
-    """Make an authority, a certificate of a broker, and one of each client, as PEM files with the settings to use them.
+    """Make an authority, and certificates of a broker and of each client: PEM files, and settings that use them.
 
     The keys are not encrypted; only their owner can read the files. For production, use your own authority.
     """

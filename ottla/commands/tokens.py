@@ -53,7 +53,7 @@ def list_tokens(
             )
             for token in found
         ]
-        print_table(("id", "owner", "renewers", "expires", "at the latest"), rows)
+        print_table(("id", "owner", "renewers", "expires", "latest expiry"), rows)
 
     run(main())
 
@@ -61,7 +61,8 @@ def list_tokens(
 @tokens.command(epilog="Example:  ottla tokens create --renewer User:scheduler --hours 24")
 def create(
     renewer: Annotated[
-        list[str] | None, typer.Option("--renewer", metavar="User:NAME", help="May renew it. Repeatable.")
+        list[str] | None,
+        typer.Option("--renewer", metavar="User:NAME", help="May renew the token. Repeatable."),
     ] = None,
     hours: Hours = None,
     as_json: AsJson = False,
@@ -85,7 +86,7 @@ def create(
 
 @tokens.command(epilog="Example:  ottla tokens renew qJs4YCHzREKm5vpxR1eiCw --hours 24")
 def renew(token_id: TokenId, hours: Hours = None, bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER) -> None:
-    """Let a token live longer, at most until its last moment."""
+    """Let a token expire later, at most at the end of its maximum lifetime."""
 
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -98,12 +99,12 @@ def renew(token_id: TokenId, hours: Hours = None, bootstrap_server: BootstrapSer
 @tokens.command(epilog="Example:  ottla tokens expire qJs4YCHzREKm5vpxR1eiCw --yes")
 def expire(
     token_id: TokenId,
-    hours: Annotated[float | None, typer.Option("--hours", help="Hours from now; by default it is removed.")] = None,
+    hours: Annotated[float | None, typer.Option("--hours", help="Hours from now; by default, remove it.")] = None,
     yes: Yes = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Remove a token, or let it end earlier."""
-    confirm(f"end the token {token_id}", yes=yes)
+    """Remove a token, or let it expire earlier."""
+    confirm(f"{'Remove' if hours is None else 'Shorten the life of'} the token {token_id}?", yes=yes)
 
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:

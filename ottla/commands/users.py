@@ -85,7 +85,13 @@ def add(
     name: Name,
     mechanism: Mechanisms = None,
     iterations: Annotated[
-        int, typer.Option("--iterations", help="Work of a password guess.", min=MIN_ITERATIONS, max=MAX_ITERATIONS)
+        int,
+        typer.Option(
+            "--iterations",
+            help="Hash iterations: with more, guesses are slower.",
+            min=MIN_ITERATIONS,
+            max=MAX_ITERATIONS,
+        ),
     ] = MIN_ITERATIONS,
     password_file: Annotated[
         Path | None,
@@ -128,7 +134,7 @@ def remove(
 ) -> None:
     """Remove the SCRAM credentials of a user: all, or those of some mechanisms. Connections that exist stay open."""
     asked = None if mechanism is None else _mechanisms(mechanism)
-    confirm(f"remove the SCRAM credentials of {name}", yes=yes)
+    confirm(f"Remove the SCRAM credentials of {name}?", yes=yes)
 
     async def main() -> None:
         if zookeeper is None and log_dir is None:

@@ -43,7 +43,7 @@ async def test_a_rule_belongs_to_the_first_filter_that_matches_it():
 
 @pytest.mark.parametrize("what", ["patterns", "rules"])
 async def test_other_tasks_run_between_the_comparisons(what):
-    """Counted are the turns of another task, not time."""
+    """Count the turns of another task, not time."""
     size = 5 * STEP
     selection = AclSelection([AclFilter(principal=f"User:{number}") for number in range(size)])
     turns = 0

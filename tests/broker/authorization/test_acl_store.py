@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 
 import pytest
 
-from broker.authorization.acl_store import AclStore
-from client.wire.backoff import Backoff
-from registry.embedded.store import EmbeddedStore
 from registry.errors import ZnodeFormatError
 from registry.znodes.acls import AclChangeZnode
 from security.acls.binding import AclFilter, ResourcePattern
-from security.acls.rules import AclRules
 from security.acls.types import PatternType, ResourceType
 from support.authorization import acls_of, allow, authorized_broker, authorizer_of, client_of, send_recorded
 from support.broker import running_broker
@@ -23,7 +18,6 @@ from support.reference import REFERENCE
 from support.zookeeper import new_chroot, shared_zookeeper
 
 FOLDERS = ("/kafka-acl", "/kafka-acl-changes", "/kafka-acl-extended", "/kafka-acl-extended-changes")
-TOPIC = ResourcePattern(ResourceType.TOPIC, "t")
 
 
 def steps():
@@ -167,26 +161,3 @@ async def test_a_change_of_an_impossible_name_is_ignored_and_the_next_one_is_see
             await registry.create(AclChangeZnode.path(), change.encode(), sequence=True)
         await until(lambda: not acls_of(broker), "the change after them is seen")
         assert caplog.text.count("a change of ACLs is ignored") == 2
-
-
-async def test_old_notifications_are_deleted():
-    now_ms = 1_000_000
-    store = await EmbeddedStore.open(now_ms=lambda: now_ms)
-    registry = store.session()
-    await registry.start()
-    acls = AclStore(registry, AclRules(), lambda: None, lambda: now_ms, Backoff(random=random.Random(1)))
-    await acls.start()
-    await acls.update(TOPIC, lambda rules: rules | {allow("User:a", "Read", "Topic", "t").rule})
-    now_ms += 15 * 60 * 1000 + 1
-    running = asyncio.create_task(acls.run())
-    try:
-        path = AclChangeZnode.path("0000000000")
-        await until(lambda: missing(registry, path), "the notification is deleted")
-    finally:
-        running.cancel()
-        await registry.close()
-        await store.close()
-
-
-async def missing(registry, path):
-    return await registry.exists(path) is None

@@ -1,4 +1,4 @@
-"""The APIs of the newer group protocol, which Kafka in ZooKeeper mode has not: with the rights of Kafka 4.0."""
+"""The newer group protocol, which Kafka does not have in ZooKeeper mode: the rights are those of Kafka 4.0."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def covers(pattern, name):
 
 
 def plainly(plain, name):
-    """The decision by looking at every rule; all rules here are for this user, host and operation."""
+    """Decide by looking at every rule; all rules here are for this user, host and operation."""
     matching = [rule for pattern, rules in plain.items() if covers(pattern, name) for rule in rules]
     return bool(matching) and all(rule.permission is Permission.ALLOW for rule in matching)
 

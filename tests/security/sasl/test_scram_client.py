@@ -1,4 +1,4 @@
-"""SCRAM, the client's side: the examples of RFC 5802's successor RFC 7677, and servers that do not keep the rules."""
+"""SCRAM, the client's side: the example of RFC 7677, and servers that break the rules."""
 
 import pytest
 

@@ -25,7 +25,7 @@ def settings(folder, trust="ca.pem", **others):
 
 
 def exchange(folder, issued, name="server.pem"):
-    """Replace a file by a new one, as tools do it that renew certificates."""
+    """Replace a file, as tools that renew certificates do."""
     issued.write(folder / "new.pem")
     (folder / "new.pem").replace(folder / name)
 
