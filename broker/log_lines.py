@@ -1,6 +1,8 @@
 """The log of a broker process on standard error: one line for each event, as text or as JSON.
 
 A text line is `2026-11-23 08:00:00,123 INFO broker.broker: message`, in local time; the lines of a traceback follow it.
+Messages contain names that clients choose, for example those of groups: line breaks and other control characters in a
+message are escaped, so that no client can write a line of its own.
 A JSON line is an object with the fields `timestamp` (UTC, ISO 8601, milliseconds), `level`, `logger` and `message`,
 and, if the event has them, `exception` and `stack` (text with line breaks). These names do not change. `level` is one
 of Python's names: CRITICAL, ERROR, WARNING, INFO, DEBUG, and TRACE.
@@ -26,10 +28,24 @@ def set_up_log(log_format: str, level: str) -> None:
     log_format: TEXT or JSON. level: a name of Kafka's levels, in any case.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if log_format == JSON else logging.Formatter(_TEXT_LINE))
+    handler.setFormatter(JsonLines() if log_format == JSON else TextLines())
     logging.basicConfig(level=level_number(level), handlers=[handler])
     if log_format == JSON:
         logging.captureWarnings(True)
+
+
+class TextLines(logging.Formatter):
+    """Formats an event as one line of text, and the lines of its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT_LINE)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        """Return the line without its traceback."""
+        line = super().formatMessage(record)
+        if line.isprintable():
+            return line
+        return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line)
 
 
 class JsonLines(logging.Formatter):

@@ -10,11 +10,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from broker.log_lines import JsonLines
+from broker.log_lines import JsonLines, TextLines
 from ottla.cluster.broker_child import BrokerChild
 from ottla.cluster.process_output import ProcessOutput
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from support.broker import BrokerProcess, settings
 from support.deadlines import DEADLINE_S
+from support.polling import until
+from support.wire import wire_client
 
 
 def test_the_reason_why_it_does_not_start_is_a_json_object(tmp_path):
@@ -43,6 +47,36 @@ def test_json_has_the_traceback_in_one_line():
     assert fields["exception"].startswith("Traceback (most recent call last):\n")
     assert fields["exception"].endswith("ValueError: no é")
     assert datetime.now(UTC) - datetime.fromisoformat(fields["timestamp"]) < timedelta(seconds=60)
+
+
+def test_text_has_one_line_for_a_message_and_then_the_traceback():
+    try:
+        raise ValueError("no é")
+    except ValueError:
+        error = sys.exc_info()
+    chosen = "g\n2026-11-23 08:00:00,123 INFO broker: all is well\r\x1b[2K\u2028é"
+    record = logging.LogRecord("a.b", logging.ERROR, __file__, 1, "group %s", (chosen,), error)
+    first, *rest = TextLines().format(record).splitlines()
+    escaped = r"g\n2026-11-23 08:00:00,123 INFO broker: all is well\r\x1b[2K\u2028é"
+    assert first.endswith(f" ERROR a.b: group {escaped}")
+    assert (rest[0], rest[-1]) == ("Traceback (most recent call last):", "ValueError: no é")
+
+
+async def test_a_group_id_cannot_forge_lines(tmp_path):
+    with BrokerProcess(tmp_path / "data") as broker:
+        async with wire_client(broker.bootstrap) as client:
+            await client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+            protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+            joining = JoinGroupRequest(
+                group_id="g\nFORGED", session_timeout_ms=30_000, protocol_type="consumer", protocols=protocols
+            )
+
+            async def joined():
+                return (await client.call(joining, 0)).error_code == 0
+
+            await until(joined, "the group has a member")
+        assert "group g\\nFORGED" in broker.log_text()
+        assert not any(line.startswith("FORGED") for line in broker.log_text().splitlines())
 
 
 @pytest.mark.parametrize(("level", "is_shown"), [(logging.INFO, False), (logging.WARNING, True)])
