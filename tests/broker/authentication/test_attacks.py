@@ -35,6 +35,7 @@ from support.wire import ConnectionClosedError, WireClient, decode_answer, frame
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SENTINEL = 0x5E4711
 PASSWORD = b"\0alice\0alice-secret"
+LARGEST_FRAME = 524_288  # sasl.server.max.receive.size, if it is not set
 BEFORE_LOGIN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
 
 
@@ -107,6 +108,22 @@ async def test_a_large_request_between_handshake_and_password_gets_no_answer(bro
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         client.send_raw(frame(MetadataRequest(topics=topics), 9))
         assert await rest(client) == []
+
+
+@pytest.mark.parametrize("size", [LARGEST_FRAME + 1, 2**31 - 1, 0, -1])
+@pytest.mark.parametrize("stage", ["before the handshake", "as a bare token", "as SaslAuthenticate"])
+async def test_a_wrong_size_is_refused_when_it_is_announced(
+    broker: Broker, stage: str, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The frame itself is not waited for."""
+    caplog.set_level("INFO")
+    async with wire_client(servers(broker)) as client:
+        if stage != "before the handshake":
+            await client.call(SaslHandshakeRequest(mechanism="PLAIN"), int(stage == "as SaslAuthenticate"))
+        client.send_raw(struct.pack(">i", size))
+        assert await client.is_closed()
+    rule = f"a frame announces {size} bytes; allowed are 1 to {LARGEST_FRAME} (sasl.server.max.receive.size)"
+    assert rule in caplog.text
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI", "ANONYMOUS", "EXTERNAL", ""])

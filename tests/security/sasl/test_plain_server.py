@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from types import FrameType
+
 import pytest
 
 from security.principal import Principal
@@ -47,6 +51,34 @@ def test_others_are_not(message: bytes, shown: str) -> None:
         server.step(message)
     assert server.authenticated is None
     assert "wrong" not in str(failed.value) + failed.value.reason
+
+
+def work(message: bytes) -> list[str]:
+    """The names of the functions that an exchange calls, in their order."""
+    called: list[str] = []
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            called.append(frame.f_code.co_name)
+        elif event == "c_call":
+            called.append(getattr(argument, "__name__", ""))
+
+    server = PlainServer(USERS)
+    sys.setprofile(note)
+    try:
+        with contextlib.suppress(AuthenticationFailedError):
+            server.step(message)
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+def test_an_unknown_user_costs_the_work_of_a_wrong_password() -> None:
+    """The time of an answer does not tell whether a user exists: the same functions are called, in the same order."""
+    wrong_password = work(b"\0alice\0wrong-secret")
+    assert work(b"\0nobod\0wrong-secret") == wrong_password
+    assert "openssl_sha256" in wrong_password
+    assert "compare_digest" in " ".join(wrong_password)
 
 
 def test_an_unknown_user_and_a_wrong_password_look_the_same() -> None:
