@@ -36,6 +36,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SENTINEL = 0x5E4711
 PASSWORD = b"\0alice\0alice-secret"
 LARGEST_FRAME = 524_288  # sasl.server.max.receive.size, if it is not set
+FRAMES_OF_AN_ATTACK = 1000  # more than it has; it ends the stream itself
 BEFORE_LOGIN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
 
 
@@ -56,21 +57,22 @@ def servers(broker: Broker, listener: str = "WEAK") -> str:
     return f"127.0.0.1:{broker.acceptors[listener].port}"
 
 
-async def rest(client: WireClient) -> list[bytes]:
-    """All answers until the broker closes the connection."""
-    answers = []
-    while True:
+async def rest(client: WireClient, most: int) -> list[bytes]:
+    """All answers until the broker closes the connection; not more than `most`, so that a failure is seen at once."""
+    answers: list[bytes] = []
+    while len(answers) < most:
         try:
             answers.append(await client.receive_raw())
         except ConnectionClosedError:
-            return answers
+            break
+    return answers
 
 
 @pytest.mark.parametrize("api", [api for api in API_TABLE if api.key not in BEFORE_LOGIN], ids=lambda api: api.name)
 async def test_no_api_is_served_before_the_handshake(broker: Broker, api: Api) -> None:
     async with wire_client(servers(broker)) as client:
         client.send_raw(frame(api.request(), api.max_version))
-        assert await rest(client) == []
+        assert await rest(client, 1) == []
 
 
 @pytest.mark.parametrize("api", [api for api in API_TABLE if api.key not in BEFORE_LOGIN], ids=lambda api: api.name)
@@ -82,7 +84,7 @@ async def test_no_api_is_served_between_handshake_and_password(broker: Broker, a
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         client.send_raw(frame(api.request(), api.max_version))
         client.send_raw(frame(SaslAuthenticateRequest(auth_bytes=PASSWORD), 2, SENTINEL))
-        answers = await rest(client)
+        answers = await rest(client, 2)
     assert len(answers) <= 1, "the password came too late"
     for answer in answers:
         assert broker.services is not None
@@ -95,7 +97,7 @@ async def test_an_unauthenticated_request_has_no_effect(broker: Broker) -> None:
     async with wire_client(servers(broker)) as client:
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         client.send_raw(frame(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9))
-        await rest(client)
+        await rest(client, 2)
     async with wire_client(servers(broker, "PLAINTEXT")) as client:
         known = await client.call(MetadataRequest(topics=None), 9)
         assert "made-by-nobody" not in {topic.name for topic in known.topics}
@@ -107,7 +109,7 @@ async def test_a_large_request_between_handshake_and_password_gets_no_answer(bro
     async with wire_client(servers(broker)) as client:
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         client.send_raw(frame(MetadataRequest(topics=topics), 9))
-        assert await rest(client) == []
+        assert await rest(client, 1) == []
 
 
 @pytest.mark.parametrize("size", [LARGEST_FRAME + 1, 2**31 - 1, 0, -1])
@@ -121,6 +123,7 @@ async def test_a_wrong_size_is_refused_when_it_is_announced(
         if stage != "before the handshake":
             await client.call(SaslHandshakeRequest(mechanism="PLAIN"), int(stage == "as SaslAuthenticate"))
         client.send_raw(struct.pack(">i", size))
+        client.writer.write_eof()  # a broker that waits for the frame closes now, without the line
         assert await client.is_closed()
     rule = f"a frame announces {size} bytes; allowed are 1 to {LARGEST_FRAME} (sasl.server.max.receive.size)"
     assert rule in caplog.text
@@ -150,7 +153,7 @@ async def test_nothing_is_read_after_a_failure(broker: Broker) -> None:
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         wrong = frame(SaslAuthenticateRequest(auth_bytes=b"\0alice\0x"), 2, 7)
         client.send_raw(wrong + frame(SaslAuthenticateRequest(auth_bytes=PASSWORD), 2, SENTINEL))
-        (answer,) = await rest(client)
+        (answer,) = await rest(client, 2)
         assert decode_answer(answer, ApiKey.SASL_AUTHENTICATE, 2)[0] == 7
 
 
@@ -230,7 +233,7 @@ async def attack(address: str, data: bytes) -> None:
     async with wire_client(address) as client:
         client.send_raw(data)
         client.writer.write_eof()
-        for answer in await rest(client):
+        for answer in await rest(client, FRAMES_OF_AN_ATTACK):
             if answer[:4] == struct.pack(">i", SENTINEL):
                 response: Message = decode_answer(answer, ApiKey.DESCRIBE_CLUSTER, 0)[1]
                 assert getattr(response, "error_code") == ErrorCode.ILLEGAL_SASL_STATE  # noqa: B009
