@@ -129,6 +129,7 @@ bench: setup  ## the benchmarks; needs kcat
 	$(BIN)/python -m benchmarks.coordinators $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cluster $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.clients $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.tls $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.spark_source $(BENCH_ARGS)
 
 clean:  ## remove the environment, caches and reports; ./data stays

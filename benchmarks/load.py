@@ -1,6 +1,6 @@
 """The load: a process of its own that drives one server through librdkafka and prints what it saw as JSON.
 
-`python -m benchmarks.load produce|consume|small|latency --bootstrap HOST:PORT …`
+`python -m benchmarks.load produce|consume|small|latency|connect --bootstrap HOST:PORT …`
 """
 
 from __future__ import annotations
@@ -8,14 +8,19 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import socket
+import ssl
+import struct
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks import librdkafka
+from benchmarks.server import client_settings
 
 BLOCK = 100_000
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)  # size, API, version, correlation id, no client id
 CODECS = {"none": "none", "lz4": "lz4"}
 WORDS = (
     "order",
@@ -51,6 +56,7 @@ def produce(options: argparse.Namespace) -> dict[str, float]:
     """Full speed, librdkafka's default batching (10,000 records, 1 MB, 5 ms)."""
     settings = {
         "bootstrap.servers": options.bootstrap,
+        **client_settings(options.authority),
         "acks": options.acks,
         "compression.codec": CODECS[options.codec],
         "queue.buffering.max.messages": 1_000_000,
@@ -105,6 +111,7 @@ def consume(options: argparse.Namespace) -> dict[str, float]:
     """Full speed from the beginning, without a group; queues wide enough to keep on fetching."""
     settings = {
         "bootstrap.servers": options.bootstrap,
+        **client_settings(options.authority),
         "queued.min.messages": 10_000_000,
         "queued.max.messages.kbytes": 256 * 1024,
         "fetch.queue.backoff.ms": 1,
@@ -123,6 +130,26 @@ def consume(options: argparse.Namespace) -> dict[str, float]:
         "bytes": options.count * options.size,
         "requests": requests_sent(report, "Fetch"),
     }
+
+
+def connect(options: argparse.Namespace) -> dict[str, float]:
+    """Open connections one after another, with one request each: the server has then done all that it does."""
+    host, port = options.bootstrap.rsplit(":", 1)
+    context = ssl.create_default_context(cafile=options.authority) if options.authority else None
+    opened = []
+    announce("ready")
+    began = time.monotonic()
+    for _ in range(options.count):
+        one = socket.create_connection((host, int(port)))
+        if context is not None:
+            one = context.wrap_socket(one, server_hostname=host)
+        one.sendall(API_VERSIONS)
+        one.recv(64 * 1024)
+        opened.append(one)
+    seconds = finished(began)
+    for one in opened:
+        one.close()
+    return {"seconds": seconds, "connections": options.count}
 
 
 def latency(options: argparse.Namespace) -> dict[str, float]:
@@ -176,8 +203,9 @@ def latency(options: argparse.Namespace) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
-    parser.add_argument("command", choices=["produce", "consume", "small", "latency"])
+    parser.add_argument("command", choices=["produce", "consume", "small", "latency", "connect"])
     parser.add_argument("--bootstrap", required=True, help="HOST:PORT, or 'mock' for librdkafka's mock cluster")
+    parser.add_argument("--authority", help="for TLS: the file of the certificate to trust")
     parser.add_argument("--topic", default="bench")
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--size", type=int, default=100, help="bytes of one value")
@@ -191,6 +219,7 @@ def main() -> None:
         "small": produce,
         "consume": consume,
         "latency": latency,
+        "connect": connect,
     }
     print(json.dumps(commands[options.command](options)))
 

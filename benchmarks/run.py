@@ -48,6 +48,8 @@ class Load:
     ) -> None:
         self.server = server
         bootstrap = server.bootstrap if server else "mock"
+        if server and server.authority:
+            options["authority"] = server.authority
         arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, command, "--bootstrap", bootstrap, *arguments],

@@ -44,10 +44,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def client_settings(authority: Path | str | None) -> dict[str, str]:
+    """What librdkafka needs to connect: nothing, or TLS with this authority."""
+    return {"security.protocol": "SSL", "ssl.ca.location": str(authority)} if authority else {}
+
+
 class Server(ABC):
     """Context manager: a started process on a free port, with a directory that goes when it goes."""
 
     name = "server"
+    authority: Path | None = None
+    """The certificate that clients trust, if the server speaks TLS."""
 
     def __init__(self, base: Path | None = None) -> None:
         self.port = free_port()
@@ -164,7 +171,7 @@ class Ottla(Server):
     def create_topic(self, topic: str, partitions: int) -> None:
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **client_settings(self.authority)})
         for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             future.result(30)
 
