@@ -5,6 +5,15 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 
 
+def is_address(text: str) -> bool:
+    """Return whether a text is an IP address, and not for example the name of a host."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def normal_address(address: str) -> str:
     """Return an IP address in its usual form, an IPv4 address that is mapped to IPv6 as IPv4; any other text as it is.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from broker.settings.catalog import BROKER_SETTINGS
 from protocol.host_port import HostPort, unbracketed
+from security.addresses import is_address, normal_address
 from storage.setting import ConfigError, SettingValue
 
 MS_PER_MINUTE = 60_000
@@ -62,7 +63,9 @@ def connections_per_ip(values: Values) -> dict[str, int]:
         host, _, limit = element.rpartition(":")
         if not host or not limit.strip().isdigit():
             raise setting.error(text, f"{element} must be address:limit")
-        limits[host.strip()] = int(limit)
+        if not is_address(host.strip()):
+            raise setting.error(text, f"{host.strip()} must be an IP address: names of hosts are not looked up")
+        limits[normal_address(host.strip())] = int(limit)
     return limits
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from security.addresses import normal_address
+from security.addresses import is_address, normal_address
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,10 @@ from security.addresses import normal_address
 )
 def test_normal_form(address, normal):
     assert normal_address(address) == normal
+
+
+def test_names_of_hosts_are_no_addresses():
+    assert is_address("192.0.2.1")
+    assert is_address("0:0:0:0:0:0:0:1")
+    assert not is_address("localhost")
+    assert not is_address("")
