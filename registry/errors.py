@@ -107,3 +107,12 @@ class ZnodeFormatError(RegistryError):
     def __init__(self, path: str, rule: str) -> None:
         super().__init__(f"{path}: {rule}", path)
         self.rule = rule
+
+
+class ZooKeeperSettingError(RegistryError):
+    """A setting of the connection to ZooKeeper has no usable value: its name, and the broken rule; never the value."""
+
+    def __init__(self, setting: str, rule: str) -> None:
+        super().__init__(f"{setting}: {rule}")
+        self.setting = setting
+        self.rule = rule

@@ -33,13 +33,14 @@ from registry.errors import (
     RegistryFullError,
     SessionExpiredError,
 )
-from registry.interface import ConnectionState, Registry
+from registry.interface import OPEN_ACL, ConnectionState, Registry
 from registry.znodes.legacy07 import LegacyBrokerTopicZnode, LegacyBrokerZnode, LegacyPartitionsZnode
 
 logger = logging.getLogger(__name__)
 
 TOPIC_FOLDERS = ("/brokers/topics", "/brokers/partitions")
-PERSISTENT_PATHS = ("/brokers/ids", *TOPIC_FOLDERS, "/consumers")
+_CONSUMERS = "/consumers"
+PERSISTENT_PATHS = ("/brokers/ids", *TOPIC_FOLDERS, _CONSUMERS)
 
 
 class Legacy07View:
@@ -96,7 +97,9 @@ class Legacy07View:
         if self._registry.session_id != self._session_id:
             for path in PERSISTENT_PATHS:
                 with suppress(NodeExistsError):
-                    await self._registry.create(self._chroot + path, make_parents=True)
+                    # With zookeeper.set.acl, consumers must still be able to write, as in today's tree.
+                    acl = OPEN_ACL if path == _CONSUMERS else None
+                    await self._registry.create(self._chroot + path, acl=acl, make_parents=True)
             self._published.clear()
             self._session_id = self._registry.session_id
         wanted = self._wanted(snapshot)

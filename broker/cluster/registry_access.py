@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.settings.config import BrokerConfig
+from broker.settings.zookeeper import load_zookeeper_security
 from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
 from registry.zookeeper.address import ZooKeeperAddress
@@ -97,7 +98,7 @@ class EmbeddedAccess:
 
 
 class ZooKeeperAccess:
-    """The registry on ZooKeeper; kazoo is imported only here."""
+    """The registry on ZooKeeper; kazoo is imported only here. Raises ConfigError for a store that cannot be used."""
 
     def __init__(self, config: BrokerConfig, fs: FileSystem) -> None:
         from registry.zookeeper.registry import ZooKeeperRegistry  # 12 ms and 2 MB of a start without ZooKeeper
@@ -108,6 +109,7 @@ class ZooKeeperAccess:
             config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
             max_in_flight=config.zookeeper_max_in_flight_requests,
+            security=load_zookeeper_security(config),
         )
         self._fs = fs
 

@@ -9,6 +9,7 @@ from broker.coordinator.consumer.assignors import ASSIGNORS, assignor_name
 from broker.network.listener import SASL_PROTOCOLS
 from broker.settings.catalog import BROKER_SETTINGS
 from broker.settings.console_checks import check_console
+from broker.settings.zookeeper import check_zookeeper_security
 from registry.errors import BadArgumentsError
 from registry.paths import validate_path
 from registry.znodes.tree import is_ours
@@ -223,6 +224,7 @@ def _check_internal_topics(config: BrokerConfig) -> None:
 
 
 def _check_zookeeper(config: BrokerConfig) -> None:
+    check_zookeeper_security(config)
     if not config.zookeeper_connect:
         return
     try:

@@ -21,6 +21,7 @@ from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.checks import check_values, size_warnings
 from broker.settings.derived import connections_per_ip, console_address, log_directories, times
 from broker.settings.environment import EnvironmentSettings, environment_settings, jmx_port
+from broker.settings.java_options import zookeeper_login
 from broker.settings.listener_settings import ConsoleSettings, ListenerSettings, base_name, is_of_console, is_prefixed
 from broker.settings.names import LISTENER_PREFIX, is_mistake, refuse_unknown, similar_name
 from broker.settings.properties import read_properties
@@ -306,7 +307,8 @@ class BrokerConfig:
         """Return the settings of a properties file (None: no file) with `overrides`. Raises ConfigError.
 
         data_dir: the default of log.dir if there is no file. environment: the environment variables of the process,
-        which override the file; JMX_PORT, which Kafka's start scripts read, sets ottla.jmx.port if nothing else does.
+        which override the file; JMX_PORT, which Kafka's start scripts read, sets ottla.jmx.port if nothing else does,
+        and KAFKA_OPTS the login to ZooKeeper.
         """
         static = {} if path is None else read_properties(path)
         files = {} if path is None else dict.fromkeys(static, path)
@@ -317,6 +319,8 @@ class BrokerConfig:
         static.update(overrides or {})
         if environment is not None and "ottla.jmx.port" not in static:
             static.update(jmx_port(environment))
+        if environment is not None and static.get("zookeeper.connect", "").strip():
+            static.update(zookeeper_login(environment, static))
         files = {name: file for name, file in files.items() if name not in (overrides or {})}
         try:
             config = cls(static, has_file=path is not None, data_dir=data_dir, files=files)

@@ -33,7 +33,7 @@ _COMMAND: Final = frozenset(
     f"OTTLA_{name}"
     for name in (
         *("BOOTSTRAP_SERVER", "COMMAND_CONFIG", "CONFIG", "DEBUG", "PROFILE"),
-        *("ZOOKEEPER", "ZOOKEEPER_JARS"),
+        *("ZOOKEEPER", "ZOOKEEPER_CONFIG", "ZOOKEEPER_JARS"),
     )
 )
 _SERVICE_LINK: Final = re.compile(r"\w*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")

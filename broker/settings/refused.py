@@ -1,7 +1,7 @@
 """Settings that are refused because Ottla does not implement the safety that they promise.
 
-A broker that accepted TLS to ZooKeeper or ACLs of znodes in its file, and then worked without them, would be worse than
-a broker that does not start.
+A broker that accepted a check of revoked certificates in its file, and then worked without it, would be worse than a
+broker that does not start.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from storage.setting import Setting, SettingValue
 
+_REVOCATION: Final = "checks of revoked certificates are not supported"
 _REASONS: Final[dict[str, str]] = {
     "client.quota.callback.class": "Java classes that decide quotas are not supported: leave it empty",
     "controller.listener.names": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
@@ -18,16 +19,14 @@ _REASONS: Final[dict[str, str]] = {
     "process.roles": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
     "remote.log.storage.system.enable": "tiered storage is not supported",
     "zookeeper.metadata.migration.enable": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
-    "zookeeper.set.acl": "ACLs in ZooKeeper are not supported yet",
+    "zookeeper.ssl.crl.enable": _REVOCATION,
+    "zookeeper.ssl.ocsp.enable": _REVOCATION,
 }
-_ZOOKEEPER_TLS = "TLS to ZooKeeper is not supported yet"
 
 
 def refusal(setting: Setting, value: SettingValue) -> str | None:
     """Return why this value of a setting is refused; None if it is not. Defaults and empty values are never refused."""
     reason = _REASONS.get(setting.name)
-    if reason is None and setting.name.startswith("zookeeper.ssl."):
-        reason = _ZOOKEEPER_TLS
     if reason is None or value in (setting.default, "", ()):
         return None
     return reason
@@ -38,5 +37,3 @@ def refused_settings(settings: Iterable[str]) -> Iterator[tuple[str, str]]:
     for name in settings:
         if name in _REASONS:
             yield name, _REASONS[name]
-        elif name.startswith("zookeeper.ssl."):
-            yield name, _ZOOKEEPER_TLS

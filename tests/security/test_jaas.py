@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from security.jaas import LOGIN_MODULES, PLAIN_MODULE, SCRAM_MODULE, JaasError, parse_jaas
+from security.jaas import (
+    LOGIN_MODULES,
+    PLAIN_MODULE,
+    SCRAM_MODULE,
+    ZOOKEEPER_MODULE,
+    JaasError,
+    parse_jaas,
+    parse_jaas_file,
+    parse_zookeeper_jaas,
+)
 
 
 def test_a_line_of_kafkas_documentation() -> None:
@@ -80,3 +89,49 @@ def test_every_mechanism_has_a_module() -> None:
 
 def test_the_options_are_not_shown() -> None:
     assert "hunter2" not in repr(parse_jaas(f"{PLAIN_MODULE} required password=hunter2;"))
+
+
+FILE = f"""
+KafkaServer {{
+  org.apache.kafka.common.security.plain.PlainLoginModule required
+    username="admin" password="admin-secret";  // the broker
+}};
+/* towards ZooKeeper */
+"Client" {{ {ZOOKEEPER_MODULE} required username=kafka password="kafka{{}};secret"; }};
+"""
+
+
+def test_a_file_has_sections() -> None:
+    sections = parse_jaas_file(FILE)
+    assert list(sections) == ["KafkaServer", "Client"]
+    (entry,) = sections["Client"]
+    assert entry.login_module == ZOOKEEPER_MODULE
+    assert entry.options == {"username": "kafka", "password": "kafka{};secret"}
+    assert parse_jaas_file("") == {}
+    assert parse_jaas_file("A{};B{x required;y optional;};")["B"][1].control_flag == "optional"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("Client", "'{' is missing"),
+        ("Client { x required hush=hush; }", "';' is missing"),
+        ("Client { x required hush=hush };", "an option or a semicolon is missing before '}'"),
+        ("Client { x needed; };", "control flag"),
+        ("Client { x required;", "must end in a semicolon"),
+        ("A{}; A{};", "same name"),
+        ("{ };", "the name of a section is missing"),
+    ],
+)
+def test_a_file_that_breaks_the_format(text: str, rule: str) -> None:
+    with pytest.raises(JaasError, match=rule) as caught:
+        parse_jaas_file(text)
+    assert "hush" not in str(caught.value)
+
+
+def test_the_modules_of_a_login_to_zookeeper() -> None:
+    assert parse_zookeeper_jaas(f"{ZOOKEEPER_MODULE} required username=a;").options == {"username": "a"}
+    with pytest.raises(JaasError, match=r"must be one of org\.apache\.zookeeper"):
+        parse_zookeeper_jaas(f"{PLAIN_MODULE} required;")
+    with pytest.raises(JaasError, match="the login module must be"):
+        parse_jaas(f"{ZOOKEEPER_MODULE} required;")

@@ -8,6 +8,7 @@ from storage.setting import (
     LONG,
     LOW,
     MEDIUM,
+    PASSWORD,
     READ_ONLY,
     STRING,
     OneOf,
@@ -47,6 +48,17 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
             LOW, READ_ONLY, acts=True,
             doc="Path below that of zookeeper.connect where a view of the cluster in the layout of Kafka 0.7 is kept;"
                 " empty for none."),
+    Setting("ottla.zookeeper.sasl.clientconfig", STRING, "Client", None,
+            LOW, READ_ONLY, acts=True,
+            doc="Section of the JAAS file with the login to ZooKeeper (Java's zookeeper.sasl.clientconfig)."),
+    Setting("ottla.zookeeper.sasl.jaas.config", PASSWORD, None, None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="Login to ZooKeeper with DIGEST-MD5: org.apache.zookeeper.server.auth.DigestLoginModule required"
+                ' username="…" password="…";'),
+    Setting("ottla.zookeeper.sasl.jaas.file", STRING, None, None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="JAAS file with that login in its section Client. Without both settings, `ottla broker` takes the file"
+                " of -Djava.security.auth.login.config in the environment variable KAFKA_OPTS, if it has the section."),
     Setting("replica.lag.max.messages", LONG, "-1", RangeOr(1, None, -1, "[1,...] or -1"),
             MEDIUM, READ_ONLY, acts=True,
             doc="Records by which a follower may be behind before it leaves the in-sync replicas and no record waits"

@@ -10,6 +10,7 @@ from broker.settings.catalog import ACTED_ON, BROKER_SETTINGS, KAFKA_SETTINGS
 from broker.settings.config import BrokerConfig
 from broker.settings.names import misspelled
 from protocol.classic_names import CLASSIC_NAMES, Reader, advice
+from registry.zookeeper.settings import SETTING_NAMES
 from storage.setting import ConfigError
 
 HOUR_MS = 3_600_000
@@ -86,6 +87,8 @@ def specimens(name):
         return setting.default_text or "5", bad
     if name.startswith("ssl.") and setting.type.name != "BOOLEAN":  # see tests/broker/network/test_listener_tls.py
         return setting.default_text or "x", None
+    if name in SETTING_NAMES and setting.type.name != "BOOLEAN":  # see tests/registry/zookeeper/test_settings.py
+        return setting.default_text or "", None
     return {"BOOLEAN": ("false", "maybe"), "INT": ("5", "five"), "LONG": ("5", "five"), "DOUBLE": ("0.5", "half")}[
         setting.type.name
     ]
@@ -238,9 +241,8 @@ def test_a_topics_setting_is_refused_with_the_brokers_name():
         ("client.quota.callback.class", "org.example.Callback"),
         ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
         ("authorizer.zookeeper.url", "other:2181"),
-        ("zookeeper.set.acl", "true"),
-        ("zookeeper.ssl.client.enable", "true"),
-        ("zookeeper.ssl.keystore.location", "/k"),
+        ("zookeeper.ssl.crl.enable", "true"),
+        ("zookeeper.ssl.ocsp.enable", "true"),
         ("process.roles", "broker"),
         ("controller.listener.names", "CONTROLLER"),
         ("zookeeper.metadata.migration.enable", "true"),

@@ -11,6 +11,7 @@ from broker.settings.config import BrokerConfig
 from broker.settings.refused import refused_settings
 from broker.settings.tables.ottla import OTTLA_SETTINGS
 from protocol.classic_names import CLASSIC_NAMES, Reader, advice
+from registry.zookeeper.settings import SETTING_NAMES
 from storage.log.config import TOPIC_SETTINGS, LogConfig
 from support.reference import REFERENCE
 
@@ -59,7 +60,7 @@ def test_each_setting_with_an_effect_is_a_typed_attribute():
         "node.id",
     }
     of_listeners = {name for name in ACTED_ON if name.startswith("ssl.")}  # see BrokerConfig.of_listener
-    for name in ACTED_ON - through_others - of_listeners:
+    for name in ACTED_ON - through_others - of_listeners - set(SETTING_NAMES):
         assert BROKER_SETTINGS[name].attribute in declared, name
 
 
@@ -93,7 +94,7 @@ def test_classic_names_are_not_current_names():
 
 
 def test_refused_settings_exist():
-    assert "zookeeper.ssl.client.enable" in dict(refused_settings(BROKER_SETTINGS))
+    assert "zookeeper.ssl.crl.enable" in dict(refused_settings(BROKER_SETTINGS))
     assert "process.roles" in dict(refused_settings(BROKER_SETTINGS))
 
 
