@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from broker.cluster.registry_access import REGISTRY_FILE
+from ottla.command_line import variables
 from ottla.command_line.failure import CommandError, suggest
+from ottla.zookeeper.security import zookeeper_security
 from registry.embedded.store import EmbeddedStore
 from registry.errors import NoNodeError
 from registry.interface import Registry
@@ -29,11 +31,27 @@ Address = Annotated[
         help="As in zookeeper.connect; separate several hosts with commas.",
     ),
 ]
+ZooKeeperConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--zookeeper-config",
+        "--zk-tls-config-file",
+        envvar=variables.ZOOKEEPER_CONFIG,
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Properties file with zookeeper.ssl.* and ottla.zookeeper.sasl.*, such as that of a broker.",
+    ),
+]
 
 
 @contextlib.asynccontextmanager
-async def opened(zookeeper: str, log_dir: Path | None = None, *, make_chroot: bool = False) -> AsyncIterator[Registry]:
+async def opened(
+    zookeeper: str, log_dir: Path | None = None, *, make_chroot: bool = False, config: Path | None = None
+) -> AsyncIterator[Registry]:
     """Open and start a registry: ZooKeeper, or the embedded registry in `log_dir`.
+
+    config: the file with the settings of security towards ZooKeeper; KAFKA_OPTS is read, too.
 
     Raises CommandError if the body uses a znode that does not exist; the message names similar znodes.
     """
@@ -54,6 +72,7 @@ async def opened(zookeeper: str, log_dir: Path | None = None, *, make_chroot: bo
                 _SESSION_TIMEOUT_MS,
                 connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
                 make_chroot=make_chroot,
+                security=zookeeper_security(config),
             )
         stack.push_async_callback(registry.close)
         await registry.start()

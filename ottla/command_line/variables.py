@@ -13,3 +13,6 @@ CONFIG: Final = "OTTLA_CONFIG"
 
 COMMAND_CONFIG: Final = "OTTLA_COMMAND_CONFIG"
 """The properties file of commands without --command-config."""
+
+ZOOKEEPER_CONFIG: Final = "OTTLA_ZOOKEEPER_CONFIG"
+"""The properties file of commands that open ZooKeeper themselves, without --zookeeper-config."""

@@ -15,7 +15,7 @@ from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import print_json, print_table
-from ottla.command_line.registry_session import opened
+from ottla.command_line.registry_session import ZooKeeperConfig, opened
 from ottla.command_line.session import run
 from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
@@ -56,6 +56,7 @@ def register(app: typer.Typer) -> None:
 def list_users(
     zookeeper: ZooKeeper = None,
     log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -69,7 +70,7 @@ def list_users(
         else:
             from ottla.zookeeper.scram_users import scram_users
 
-            async with _registry(zookeeper, log_dir) as registry:
+            async with _registry(zookeeper, log_dir, zookeeper_config) as registry:
                 found = await scram_users(registry)
         rows = [(name, mechanism, count) for name, one in sorted(found.items()) for mechanism, count in one.items()]
         if as_json:
@@ -99,6 +100,7 @@ def add(
     ] = None,
     zookeeper: ZooKeeper = None,
     log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Add a user, or change its password.
@@ -116,7 +118,7 @@ def add(
         else:
             from ottla.zookeeper.scram_users import set_password
 
-            async with _registry(zookeeper, log_dir, make=True) as registry:
+            async with _registry(zookeeper, log_dir, zookeeper_config, make=True) as registry:
                 await set_password(registry, name, password, wanted, iterations)
         typer.echo(f"{name} can log in with {' and '.join(wanted)}")
 
@@ -130,6 +132,7 @@ def remove(
     yes: Yes = False,
     zookeeper: ZooKeeper = None,
     log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Remove the SCRAM credentials of a user: all, or those of some mechanisms. Connections that exist stay open."""
@@ -147,7 +150,7 @@ def remove(
             from ottla.zookeeper.scram_users import remove as remove_user
             from ottla.zookeeper.scram_users import scram_users
 
-            async with _registry(zookeeper, log_dir) as registry:
+            async with _registry(zookeeper, log_dir, zookeeper_config) as registry:
                 credentials = (await scram_users(registry)).get(name)
                 if credentials is None:
                     raise CommandError(f"{name} has no SCRAM credential")
@@ -183,7 +186,9 @@ def _make_directory(log_dir: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _registry(zookeeper: str | None, log_dir: Path | None, *, make: bool = False) -> AsyncIterator[Registry]:
+async def _registry(
+    zookeeper: str | None, log_dir: Path | None, config: Path | None, *, make: bool = False
+) -> AsyncIterator[Registry]:
     """Open the registry. make: it need not exist yet."""
     if zookeeper is not None and log_dir is not None:
         raise CommandError("give only one of --zookeeper and --log-dir")
@@ -191,5 +196,5 @@ async def _registry(zookeeper: str | None, log_dir: Path | None, *, make: bool =
         _make_directory(log_dir)
         store = await EmbeddedStore.open(log_dir / REGISTRY_FILE)
         await store.close()
-    async with opened(zookeeper or "", log_dir, make_chroot=make) as registry:
+    async with opened(zookeeper or "", log_dir, make_chroot=make, config=config) as registry:
         yield registry

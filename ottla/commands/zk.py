@@ -18,11 +18,12 @@ import typer
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import AsJson, check_layout
 from ottla.command_line.output import print_json, print_table
-from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, opened
-from ottla.command_line.session import run
+from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, ZooKeeperConfig, opened
+from ottla.command_line.session import run, say
+from ottla.zookeeper.acl_migration import migrate, missing_roots
 from ottla.zookeeper.legacy07_format import legacy_bytes
 from ottla.zookeeper.znode_format import ShownZnode, check_content
-from registry.errors import NoNodeError, ZnodeFormatError
+from registry.errors import InvalidAclError, NoAuthError, NoNodeError, ZnodeFormatError
 from registry.interface import Registry
 from registry.znodes.tree import LEGACY_07
 
@@ -41,6 +42,10 @@ NodePath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="PAT
 TopPath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="PATH")]
 Write = Annotated[bool, typer.Option("--write", help="Required: a wrong znode can break a cluster.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Allow content that Kafka cannot read.")]
+PathCheck = Annotated[
+    bool,
+    typer.Option("--path-check", "--enable.path.check", help="Stop if a path of Kafka is missing: a wrong chroot?"),
+]
 Version = Annotated[int, typer.Option("--version", help="Only if this is the znode's version; -1: any.")]
 
 
@@ -80,12 +85,16 @@ async def _children(registry: Registry, path: str) -> list[ShownZnode]:
 
 @zk.command("ls", epilog="Example:  ottla zk ls /brokers/topics --zookeeper localhost:2181")
 def list_children(
-    path: TopPath = "/", as_json: AsJson = False, zookeeper: Address = DEFAULT_ZOOKEEPER, log_dir: LogDir = None
+    path: TopPath = "/",
+    as_json: AsJson = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
     """List the children of a znode."""
 
     async def main() -> None:
-        async with opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir, config=zookeeper_config) as registry:
             names = sorted(await registry.children(path))
         if as_json:
             print_json(names)
@@ -97,12 +106,16 @@ def list_children(
 
 @zk.command(epilog="Example:  ottla zk get /brokers/topics/orders")
 def get(
-    path: NodePath, as_json: AsJson = False, zookeeper: Address = DEFAULT_ZOOKEEPER, log_dir: LogDir = None
+    path: NodePath,
+    as_json: AsJson = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
     """Show the content of a znode; with --json also its kind, its stat, and the rule that invalid content breaks."""
 
     async def main() -> None:
-        async with opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir, config=zookeeper_config) as registry:
             node = await _read(registry, path)
         if as_json:
             print_json(node.document())
@@ -122,12 +135,16 @@ def _print_content(node: ShownZnode) -> None:
 
 @zk.command(epilog="Example:  ottla zk stat /controller")
 def stat(
-    path: NodePath, as_json: AsJson = False, zookeeper: Address = DEFAULT_ZOOKEEPER, log_dir: LogDir = None
+    path: NodePath,
+    as_json: AsJson = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
     """Show the kind of a znode, its stat (transactions, times, versions, the owner's session) and its ACL."""
 
     async def main() -> None:
-        async with opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir, config=zookeeper_config) as registry:
             node = await _read(registry, path)
             acl, _ = await registry.get_acl(path)
         entries = [f"{entry.scheme}:{entry.id}:{entry.permissions}" for entry in acl]
@@ -154,11 +171,12 @@ def tree(
     as_json: AsJson = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
     """Show a znode and everything below it."""
 
     async def main() -> None:
-        async with opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir, config=zookeeper_config) as registry:
             nodes = [(0, await _read(registry, path))]
             nodes += await _below(registry, nodes[0][1], depth)
         if as_json:
@@ -224,6 +242,7 @@ def watch(
     as_json: AsJson = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
     """Print a line with a znode and its children now and after every change, until Ctrl-C.
 
@@ -231,7 +250,7 @@ def watch(
     """
 
     async def main() -> None:
-        async with opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir, config=zookeeper_config) as registry:
             changed = asyncio.Event()
             registry.watch_data(path, changed.set)
             registry.watch_children(path, changed.set)
@@ -274,6 +293,7 @@ def create(
     write: Write = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
     """Create a znode. Content that Kafka cannot read is refused."""
     data = None if value is None else value.encode("utf-8", "surrogateescape")
@@ -282,7 +302,7 @@ def create(
     async def work(registry: Registry) -> str:
         return f"{await registry.create(path, data, sequence=sequence, make_parents=parents)} created"
 
-    _change(work, zookeeper, log_dir, make_chroot=parents)
+    _change(work, zookeeper, log_dir, zookeeper_config, make_chroot=parents)
 
 
 @zk.command("set", epilog="""Example:  ottla zk set --write /controller_epoch 7 --version 6""")
@@ -294,6 +314,7 @@ def set_value(
     write: Write = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
     """Replace the content of a znode. Content that Kafka cannot read is refused."""
     data = _checked(path, value.encode("utf-8", "surrogateescape"), write=write, raw=raw)
@@ -301,7 +322,7 @@ def set_value(
     async def work(registry: Registry) -> str:
         return f"{path} set, version {(await registry.set(path, data, version)).version}"
 
-    _change(work, zookeeper, log_dir)
+    _change(work, zookeeper, log_dir, zookeeper_config)
 
 
 @zk.command(epilog="Example:  ottla zk delete --write /admin/reassign_partitions")
@@ -312,6 +333,7 @@ def delete(
     write: Write = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
+    zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
     """Delete a znode."""
     _require_write(write)
@@ -327,7 +349,57 @@ def delete(
         await registry.delete(path, version)
         return f"{path} deleted" + (f", and {count} below it" if count else "")
 
-    _change(work, zookeeper, log_dir)
+    _change(work, zookeeper, log_dir, zookeeper_config)
+
+
+@zk.command(epilog="Example:  ottla zk secure --write --zookeeper-config server.properties")
+def secure(
+    path_check: PathCheck = False,
+    write: Write = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    zookeeper_config: ZooKeeperConfig = None,
+) -> None:
+    """Protect the znodes of a cluster: only the user of this command may change them, and read passwords and keys.
+
+    Brokers must log in as this user, with zookeeper.set.acl=true. Kafka's zookeeper-security-migration does the same.
+    """
+    _migrate(zookeeper, zookeeper_config, is_protected=True, path_check=path_check, write=write)
+
+
+@zk.command(epilog="Example:  ottla zk unsecure --write --zookeeper-config server.properties")
+def unsecure(
+    path_check: PathCheck = False,
+    write: Write = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    zookeeper_config: ZooKeeperConfig = None,
+) -> None:
+    """Open the znodes of a cluster to everybody, as they are without zookeeper.set.acl."""
+    _migrate(zookeeper, zookeeper_config, is_protected=False, path_check=path_check, write=write)
+
+
+def _migrate(zookeeper: str, config: Path | None, *, is_protected: bool, path_check: bool, write: bool) -> None:
+    _require_write(write)
+
+    async def main() -> None:
+        async with opened(zookeeper, config=config) as registry:
+            missing = await missing_roots(registry)
+            if missing and path_check:
+                raise CommandError(
+                    f"nothing was changed: not in this tree: {', '.join(missing)} (is the chroot right?)"
+                )
+            try:
+                outcome = await migrate(registry, is_protected=is_protected, on_change=print)
+            except InvalidAclError:
+                rule = "ZooKeeper does not know this user: give a login or a client certificate with --zookeeper-config"
+                raise CommandError(rule) from None
+            except NoAuthError as error:
+                rule = "only the user who has protected it may change it; it may be done as that user, and repeated"
+                raise CommandError(f"{error.path}: {rule}") from None
+        if missing:
+            say(f"created, as they were missing: {', '.join(missing)} (is the chroot right?)")
+        print(f"{len(outcome.changed)} of {outcome.looked_at} znodes changed")
+
+    run(main())
 
 
 def _require_write(write: bool) -> None:
@@ -352,10 +424,15 @@ def _checked(path: str, data: bytes | None, *, write: bool, raw: bool) -> bytes 
 
 
 def _change(
-    work: Callable[[Registry], Awaitable[str]], zookeeper: str, log_dir: Path | None, *, make_chroot: bool = False
+    work: Callable[[Registry], Awaitable[str]],
+    zookeeper: str,
+    log_dir: Path | None,
+    config: Path | None,
+    *,
+    make_chroot: bool = False,
 ) -> None:
     async def main() -> None:
-        async with opened(zookeeper, log_dir, make_chroot=make_chroot) as registry:
+        async with opened(zookeeper, log_dir, make_chroot=make_chroot, config=config) as registry:
             print(await work(registry))
 
     run(main())

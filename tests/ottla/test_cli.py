@@ -75,7 +75,7 @@ COMMANDS = [
     ("perf", "produce"),
     ("perf", "consume"),
     ("zk",),
-    *(("zk", name) for name in ("ls", "get", "stat", "tree", "watch", "create", "set", "delete")),
+    *(("zk", name) for name in ("ls", "get", "stat", "tree", "watch", "create", "set", "delete", "secure", "unsecure")),
     ("registry",),
     ("zookeeper",),
     ("cluster",),

@@ -19,7 +19,7 @@ from ottla.command_line.options import (
     check_layout,
     parse_topics,
 )
-from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, opened
+from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, ZooKeeperConfig, opened
 from ottla.command_line.session import run, unknown_group
 from ottla.commands.groups.selection import Topics
 from ottla.group_offsets.legacy07_import import LegacyImport
@@ -96,6 +96,7 @@ def _label(topic: str, numbers: list[int] | None) -> str:
 def import_zookeeper(
     names: Annotated[list[str] | None, typer.Argument(help="Groups. Default: all.", metavar="GROUP")] = None,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
+    zookeeper_config: ZooKeeperConfig = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also replace offsets that the group has committed to the cluster.")
     ] = False,
@@ -131,7 +132,7 @@ def import_zookeeper(
 
     async def main() -> None:
         plan = OffsetPlan()
-        async with opened(zookeeper) as registry:
+        async with opened(zookeeper, config=zookeeper_config) as registry:
             if legacy is None:
                 found = await read_zookeeper_offsets(registry, names or ())
             else:
@@ -158,6 +159,7 @@ def export_zookeeper(
         list[str], typer.Argument(help="Groups without members.", metavar="GROUP", autocompletion=complete_groups)
     ],
     zookeeper: Address = DEFAULT_ZOOKEEPER,
+    zookeeper_config: ZooKeeperConfig = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also replace offsets that the group has in ZooKeeper.")
     ] = False,
@@ -175,7 +177,10 @@ def export_zookeeper(
 
     async def main() -> None:
         plan = OffsetPlan()
-        async with opened(zookeeper) as registry, Admin(bootstrap_servers=bootstrap_server) as admin:
+        async with (
+            opened(zookeeper, config=zookeeper_config) as registry,
+            Admin(bootstrap_servers=bootstrap_server) as admin,
+        ):
             await plan.require_inactive(admin, names)
             carry_out = await plan_export(registry, admin, plan, names, layout=layout, overwrite=overwrite)
             if execute:
