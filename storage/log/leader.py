@@ -18,7 +18,7 @@ from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, MAGIC_OFFSET, RecordBatch
 from storage.errors import RecordTooLargeError
 from storage.log.append import AppendOrigin, LogAppendInfo
-from storage.log.batch_validation import BatchRules, refuse
+from storage.log.batch_validation import BatchRules, ValidatedBatch, refuse
 from storage.log.config import LogConfig
 from storage.log.flush import Durability
 from storage.log.leader_epoch_cache import LeaderEpochCache
@@ -88,12 +88,9 @@ class LeaderAppends:
             refuse(records, self._max_message_bytes, client=client)
         log_append_time = -1
         if not self._header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
-            records, max_timestamp, log_append_time = self._rules.validate(records, self._now_ms(), client=client)
-            if len(records) != size:
-                size = len(records)
-                length = size - LOG_OVERHEAD
-                if size > self._max_message_bytes:
-                    raise RecordTooLargeError(size, self._max_message_bytes)
+            records, max_timestamp, log_append_time = self._look_inside(records, client)
+            size = len(records)
+            length = size - LOG_OVERHEAD
         offsets = self._offsets
         first_offset = offsets.end
         last_offset = first_offset + delta
@@ -107,10 +104,7 @@ class LeaderAppends:
                     producer_id, producer_epoch, sequence, delta, client, attributes & _TRANSACTIONAL != 0
                 )
                 if duplicate is not None:
-                    return LogAppendInfo(
-                        duplicate.first_offset, duplicate.last_offset, duplicate.timestamp,
-                        duplicate.timestamp, offsets.start, size, True,
-                    )  # fmt: skip
+                    return self._repeated(duplicate, size)
         segment = self._segments.for_append(size, first_offset, last_offset, max_timestamp)
         if leader_epoch != self._leader_epochs.latest_epoch and leader_epoch >= 0:
             self._leader_epochs.assign(leader_epoch, first_offset)
@@ -134,6 +128,19 @@ class LeaderAppends:
             first_offset, last_offset, max_timestamp, log_append_time, offsets.start, size,
             False, next_offset - durability.recovery_point >= durability.flush_messages,
         )  # fmt: skip
+
+    def _look_inside(self, records: memoryview, client: bool) -> ValidatedBatch:
+        """Check the records, and convert the batch as the topic's settings say. Raises what `append` raises."""
+        validated = self._rules.validate(records, self._now_ms(), client=client)
+        if len(validated.records) > self._max_message_bytes:
+            raise RecordTooLargeError(len(validated.records), self._max_message_bytes)
+        return validated
+
+    def _repeated(self, first: BatchMetadata, size: int) -> LogAppendInfo:
+        """Return the result for a batch that repeats an earlier one: where the earlier one is."""
+        return LogAppendInfo(
+            first.first_offset, first.last_offset, first.timestamp, first.timestamp, self._offsets.start, size, True
+        )
 
     def _check_producer(
         self, producer_id: int, producer_epoch: int, sequence: int, delta: int, client: bool, transactional: bool
