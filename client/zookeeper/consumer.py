@@ -64,6 +64,7 @@ class ZooKeeperConsumer:
     Options (0.8's names with _ for dots; times in ms, sizes in bytes):
 
     - `zookeeper_connect`: host:port[,host:port][/chroot]; `zookeeper_connection_timeout_ms`.
+    - `zookeeper_ssl_…`, `zookeeper_sasl_…`, `zookeeper_set_acl`: TLS, login and ACLs, as a broker's settings.
     - `zookeeper_session_timeout_ms`: the group notices after this time that a consumer has died.
     - `layout`: "today", or "0.7" for a group in the tree of Kafka 0.7, which brokers publish
       (`ottla.zookeeper.legacy07.chroot`); `zookeeper_connect` ends with its chroot then.
@@ -316,4 +317,5 @@ def _registry(options: ZooKeeperConsumerOptions) -> ZooKeeperRegistry:
         options.zookeeper_session_timeout_ms,
         connection_timeout_ms=options.zookeeper_connection_timeout_ms,
         make_chroot=False,
+        security=options.load_zookeeper_security(),
     )

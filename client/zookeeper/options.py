@@ -10,9 +10,10 @@ from typing import Final, Required
 from client.consumer.options import ReaderOptions
 from client.options import check_choice, check_range, refuse
 from client.wire.network import Network
-from client.wire.security_options import SecurityKeywords, SecurityOptions, security_keywords
+from client.wire.security_options import security_keywords
 from client.zookeeper.offsets import KAFKA, STORAGES
 from client.zookeeper.rebalance import ZooKeeperRebalanceListener
+from client.zookeeper.security_options import ZooKeeperSecurityKeywords, ZooKeeperSecurityOptions
 from client.zookeeper.topic_filter import TopicFilter
 from registry.znodes.tree import LEGACY_07, TODAY
 
@@ -20,7 +21,7 @@ _RESETS: Final = {"smallest": "earliest", "largest": "latest", "earliest": "earl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeperConsumerOptions(SecurityOptions):
+class ZooKeeperConsumerOptions(ZooKeeperSecurityOptions):
     """The options of `ZooKeeperConsumer`, which describes them.
 
     A field has the name of Kafka 0.8's setting with _ for dots: `fetch_wait_max_ms` is `fetch.wait.max.ms`. Fields in
@@ -60,7 +61,7 @@ class ZooKeeperConsumerOptions(SecurityOptions):
     random: random_module.Random | None = None
 
     def __post_init__(self) -> None:
-        SecurityOptions.__post_init__(self)
+        ZooKeeperSecurityOptions.__post_init__(self)
         check_choice("layout", self.layout, (TODAY, LEGACY_07))
         check_choice("auto_offset_reset", self.auto_offset_reset, tuple(_RESETS))
         check_choice("offsets_storage", self.offsets_storage, STORAGES)
@@ -106,7 +107,7 @@ class ZooKeeperConsumerOptions(SecurityOptions):
         return self.auto_commit_interval_ms / 1000 if self.auto_commit_enable else None
 
 
-class ZooKeeperConsumerKeywords(SecurityKeywords, total=False):
+class ZooKeeperConsumerKeywords(ZooKeeperSecurityKeywords, total=False):
     """The fields of `ZooKeeperConsumerOptions` as keyword arguments."""
 
     group_id: Required[str]
