@@ -30,7 +30,7 @@ class FetchRights:
         """Whether a client that claims to be a broker may be one; without an authorizer by its listener."""
         access = self._services.access
         if access is None:
-            return context.listener_name == self._services.config.inter_broker_listener_name
+            return context.listener_name in self._services.config.trusted_listener_names
         return access.allows(context, API, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def _may_read(self, context: RequestContext) -> Callable[[FetchPartition], bool] | None:

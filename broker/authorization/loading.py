@@ -61,13 +61,13 @@ def _imported(path: str, config: BrokerConfig) -> Authorizer:
 def guarded(api: Api, services: Services) -> AnyHandler:
     """Return the handler of an API: behind its rule if there is an authorizer.
 
-    Without an authorizer, what only brokers send is answered only on the inter-broker listener. Raises KeyError for an
-    API without a rule.
+    Without an authorizer, what only brokers send is answered only on the listeners between brokers. Raises KeyError for
+    an API without a rule.
     """
     handler = api.handler(services)
     rule = RULES[ApiKey(api.key)]
     if services.access is not None:
         return Guarded(rule, handler, Gate(services.access, services, api.name))
     if api.key in SENT_BY_BROKERS:
-        return BetweenBrokers(handler, services.config.broker_listener_names)
+        return BetweenBrokers(handler, services.config.trusted_listener_names)
     return handler

@@ -158,6 +158,10 @@ def _check_listeners(config: BrokerConfig) -> None:
     if control_plane is not None and (control_plane not in advertised or control_plane == inter_broker):
         rule = "must be an advertised listener, and another one than the inter-broker listener"
         raise ConfigError("control.plane.listener.name", control_plane, rule)
+    others = config.ottla_inter_broker_listener_names
+    if not names.issuperset(others):
+        rule = f"{', '.join(sorted(set(others) - names))} must be among the names in listeners"
+        raise ConfigError("ottla.inter.broker.listener.names", ",".join(others), rule)
     early = str(config.values["early.start.listeners"] or "")
     unknown = [one.strip() for one in early.split(",") if one.strip() and one.strip().upper() not in names]
     if unknown:

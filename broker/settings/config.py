@@ -123,6 +123,7 @@ class BrokerConfig:
     password_encoder_secret: str | None
     ottla_console_listener: HostPort | None
     console_has_tls: bool
+    ottla_inter_broker_listener_names: tuple[str, ...]  # upper case
     ottla_jmx_port: int
     ottla_log_format: str
     ottla_log_level: str
@@ -476,11 +477,18 @@ class BrokerConfig:
         self.inter_broker_listener_name = protocol if name is None else str(name).upper()
         control_plane = self.values["control.plane.listener.name"]
         self.control_plane_listener_name = None if not control_plane else str(control_plane).upper()
+        others = self.ottla_inter_broker_listener_names
+        self.ottla_inter_broker_listener_names = tuple(name.upper() for name in others)
 
     @property
     def broker_listener_names(self) -> frozenset[str]:
         """The listeners that brokers connect to: the inter-broker listener, and that of the controller's requests."""
         return frozenset({self.inter_broker_listener_name, self.controller_listener_name})
+
+    @property
+    def trusted_listener_names(self) -> frozenset[str]:
+        """The listeners on which requests that only brokers send are answered if there is no authorizer."""
+        return self.broker_listener_names.union(self.ottla_inter_broker_listener_names)
 
     @property
     def controller_listener_name(self) -> str:

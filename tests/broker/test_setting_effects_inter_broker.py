@@ -9,12 +9,15 @@ from aiohttp import web
 
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
+from protocol.error_codes import ErrorCode
+from protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from storage.setting import ConfigError
 from support.broker import settings
 from support.effects import shows
 from support.polling import until
 from support.sasl import HANDLER, UNSECURED_HANDLER, credentials, store_with_users
+from support.wire import create_topic, fetch, wire_client
 
 PREFIX = "listener.name.internal."
 LISTENER = {
@@ -89,11 +92,37 @@ async def test_the_controller_has_a_listener_of_its_own(tmp_path):
         await until(lambda: broker.metadata.snapshot.controller_id >= 0, "the controller's metadata")
 
 
+@shows("ottla.inter.broker.listener.names")
+@pytest.mark.parametrize(("named", "is_answered"), [("", False), ("former", True)], ids=["not named", "named"])
+async def test_brokers_are_answered_on_another_listener_that_is_named(tmp_path, named, is_answered):
+    own = {
+        "listeners": "INTERNAL://127.0.0.1:0,FORMER://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,FORMER:PLAINTEXT,CLIENTS:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        "ottla.inter.broker.listener.names": named,
+    }
+    shutdown = ControlledShutdownRequest(broker_id=7, broker_epoch=1)
+    async with Broker(BrokerConfig.load(None, settings(tmp_path / "data") | own)) as broker:
+        codes = {}
+        for listener, acceptor in broker.acceptors.items():
+            async with wire_client(f"127.0.0.1:{acceptor.port}") as client:
+                await create_topic(client, listener.lower())
+                of_a_broker = (await client.call(shutdown)).error_code
+                answer = await client.call(fetch(listener.lower(), replica_id=7), 12)
+                codes[listener] = of_a_broker, answer.responses[0].partitions[0].error_code
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert refused[0] != codes["INTERNAL"][0]
+        assert refused[1] != codes["INTERNAL"][1]
+        assert codes["CLIENTS"] == refused
+        assert codes["FORMER"] == (codes["INTERNAL"] if is_answered else refused)
+
+
 @pytest.mark.parametrize(
     ("changed", "rule"),
     [
         ({"control.plane.listener.name": "INTERNAL"}, "another one than the inter-broker listener"),
         ({"control.plane.listener.name": "OTHER"}, "must be an advertised listener"),
+        ({"ottla.inter.broker.listener.names": "other,INTERNAL"}, "OTHER must be among the names in listeners"),
         ({"early.start.listeners": "OTHER"}, "OTHER must be among the names in listeners"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from storage.setting import (
     BOOLEAN,
     INT,
+    LIST,
     LONG,
     LOW,
     MEDIUM,
@@ -30,6 +31,11 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
             MEDIUM, READ_ONLY, acts=True,
             doc="Address of health, metrics and the console as host:port; empty for none. With https:// before it, the"
                 " console speaks TLS, with the settings ottla.console.ssl.* (those of a listener), or ssl.*."),
+    Setting("ottla.inter.broker.listener.names", LIST, "", None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="Listeners that are treated as those between brokers while inter.broker.listener.name is changed, one"
+                " broker after the other: without an authorizer, requests that only brokers send are answered there,"
+                " too. See docs/security.md."),
     Setting("ottla.jmx.port", INT, "-1", RangeOr(0, 65535, -1),
             LOW, READ_ONLY, acts=True,
             doc="jmx_port in this broker's registration in ZooKeeper; -1 for none. If it is not set, `ottla broker`"

@@ -71,6 +71,7 @@ SPECIMENS = {
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
         "com.example.Handler",
     ),
+    "ottla.inter.broker.listener.names": ("PLAINTEXT", "FORMER"),
     "super.users": ("", None),
     "security.inter.broker.protocol": ("PLAINTEXT", "SASL_SSL"),
     "zookeeper.connect": ("localhost:2181,other/kafka", "localhost:2181:1"),
