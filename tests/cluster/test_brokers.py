@@ -5,15 +5,15 @@ import pytest
 from client.admin.admin import Admin
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from support.cluster import broker_cluster
+from support.cluster_security import MUTUAL_TLS, PLAINTEXT, SCRAM_OVER_TLS, with_security
 from support.polling import until
-from support.wire import wire_client
+
+SETTINGS = {"auto_leader_rebalance_enable": "false", "controlled_shutdown_retry_backoff_ms": "200"}
 
 
 @pytest.fixture
-async def cluster(tmp_path):
-    async with broker_cluster(
-        tmp_path, auto_leader_rebalance_enable="false", controlled_shutdown_retry_backoff_ms="200"
-    ) as cluster:
+async def cluster(tmp_path, security):
+    async with broker_cluster(tmp_path, security=security, **SETTINGS) as cluster:
         yield cluster
 
 
@@ -35,21 +35,23 @@ def known_leader(cluster, asked, topic, leader):
     """What one broker's metadata say."""
 
     async def is_known():
-        async with Admin(bootstrap_servers=cluster.bootstrap(asked)) as admin:
+        async with Admin(**cluster.options(asked)) as admin:
             return (await admin.describe_topics([topic]))[topic].partitions[0].leader == leader
 
     return is_known
 
 
+@with_security(PLAINTEXT)
 async def test_a_broker_without_a_replica_describes_the_settings_of_a_topic(cluster):
     await cluster.create_topic("t", {0: [0]}, {"retention.ms": "7000"})
     await until(known_leader(cluster, 1, "t", 0), "broker 1 knows the topic")
     resource = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
-    async with wire_client(cluster.bootstrap(1)) as client:
+    async with cluster.wire(1) as client:
         answer = await client.call(DescribeConfigsRequest(resources=[resource]))
     assert [one.value for one in answer.results[0].configs] == ["7000"]
 
 
+@with_security(PLAINTEXT)
 async def test_a_killed_leader_is_replaced_and_rejoins(cluster):
     assert await cluster.live() == {0, 1, 2}
     controller = await cluster.controller()
@@ -67,6 +69,7 @@ async def test_a_killed_leader_is_replaced_and_rejoins(cluster):
     assert (await cluster.state("t"))["leader"] == other
 
 
+@with_security(PLAINTEXT)
 async def test_a_broker_restarts_before_its_session_expires(cluster):
     """Its registration is another one: the controller takes it for restarted, and others lead meanwhile."""
     controller = await cluster.controller()
@@ -80,6 +83,7 @@ async def test_a_broker_restarts_before_its_session_expires(cluster):
     assert (await cluster.state("t"))["leader_epoch"] > before
 
 
+@with_security(PLAINTEXT)
 async def test_a_killed_controller_is_replaced(cluster):
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
     controller = await cluster.controller()
@@ -101,6 +105,7 @@ async def test_a_killed_controller_is_replaced(cluster):
         await until(in_sync(cluster, "t", {0, 1, 2}, partition), "it has caught up")
 
 
+@with_security(PLAINTEXT, MUTUAL_TLS)
 async def test_expired_sessions(cluster):
     """A follower's, a leader's and the controller's, one after the other: each registers again and is in sync again."""
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
@@ -124,6 +129,7 @@ async def test_expired_sessions(cluster):
     await cluster.create_topic("u", {0: [0], 1: [1], 2: [2]})
 
 
+@with_security(PLAINTEXT, SCRAM_OVER_TLS)
 async def test_stopping_brokers_hand_over_their_leaderships(cluster):
     """One after the other, as in a rolling restart: while one is away there is a leader, and no election by loss."""
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})

@@ -16,10 +16,11 @@ from ottla.zookeeper.server import ZooKeeperEnsemble
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from support.acknowledged import Load, Reader, check_kept
+from support.cluster_security import MUTUAL_TLS, PLAINTEXT, SCRAM_OVER_TLS
 from support.counts import FULL, count
 from support.linked_cluster import BROKERS, LinkedCluster, linked_cluster
 from support.polling import until
-from support.wire import append, batch, fetch, wire_client
+from support.wire import append, batch, fetch
 
 KEPT = ("t", 0)
 SOME = 200
@@ -29,6 +30,8 @@ PAUSE_S = 0.05
 """Faults take seconds: at full speed there would be a hundred thousand records to look at."""
 IMPATIENT = {"request.timeout.ms": 2_000, "socket.timeout.ms": 3_000}
 QUICK = ("leader without zookeeper", "two zookeepers killed")
+QUICK_SECURED = ("leader killed",)
+MUTUAL = ("leader killed", "leader without zookeeper", "cluster killed")
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +48,14 @@ class Plot:
 
     def __init__(self, cluster: LinkedCluster) -> None:
         self.cluster = cluster
-        self.load = Load("load", cluster.bootstrap(), {"t": 1}, 0, pause_s=PAUSE_S, **IMPATIENT)
-        self.reader = Reader(cluster.bootstrap(), [KEPT])
+        self._settings = cluster.security.of_librdkafka()
+        self.load = Load("load", cluster.bootstrap(), {"t": 1}, 0, pause_s=PAUSE_S, **IMPATIENT, **self._settings)
+        self.reader = self.new_reader()
         self.round = 0
+
+    def new_reader(self) -> Reader:
+        """Read from the beginning."""
+        return Reader(self.cluster.bootstrap(), [KEPT], **self._settings)
 
     async def leader(self) -> int:
         """The broker that leads, as ZooKeeper says."""
@@ -94,7 +102,7 @@ class Plot:
         await asyncio.to_thread(self.reader.look_at_offsets)
         await asyncio.to_thread(self.reader.read_on)
         self.reader.close()
-        reader = Reader(self.cluster.bootstrap(), [KEPT])
+        reader = self.new_reader()
         await asyncio.to_thread(reader.look_at_offsets)
         await asyncio.to_thread(reader.read_on)
         reader.close()
@@ -213,6 +221,18 @@ FAULTS: dict[str, Fault] = {
 }
 
 
+CASES = [
+    *((PLAINTEXT, name) for name in FAULTS if name in QUICK or FULL),
+    *((SCRAM_OVER_TLS, name) for name in FAULTS if name in QUICK_SECURED or FULL),
+    *((MUTUAL_TLS, name) for name in MUTUAL if FULL),
+]
+
+
+def rounds(security: str) -> int:
+    """How often a fault strikes: once with security, where only the connections differ."""
+    return count(1, 5) if security == PLAINTEXT else 1
+
+
 async def again_and_again(plot: Plot, rounds: int, fault: Fault) -> None:
     """Strike, see that it goes on, mend, see that all are in sync again."""
     for plot.round in range(rounds):
@@ -226,14 +246,14 @@ async def again_and_again(plot: Plot, rounds: int, fault: Fault) -> None:
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", [name for name in FAULTS if name in QUICK or FULL])
-async def test_nothing_acknowledged_is_lost(name, tmp_path, ensemble):
+@pytest.mark.parametrize(("security", "name"), CASES)
+async def test_nothing_acknowledged_is_lost(name, security, tmp_path, ensemble):
     min_isr = 1 if name == "two brokers killed" else 2
-    async with linked_cluster(tmp_path, ensemble, **SETTINGS) as cluster:
+    async with linked_cluster(tmp_path, ensemble, security=security, **SETTINGS) as cluster:
         await cluster.create_topic("t", {0: BROKERS}, {"min.insync.replicas": str(min_isr), "segment.bytes": "200000"})
         plot = Plot(cluster)
         try:
-            await again_and_again(plot, count(1, 5), FAULTS[name])
+            await again_and_again(plot, rounds(security), FAULTS[name])
             await plot.check()
         finally:
             plot.load.stop()
@@ -241,19 +261,20 @@ async def test_nothing_acknowledged_is_lost(name, tmp_path, ensemble):
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-async def test_a_leader_in_the_minority_commits_nothing(tmp_path, ensemble):
+@pytest.mark.parametrize("security", [PLAINTEXT, SCRAM_OVER_TLS] if FULL else [PLAINTEXT])
+async def test_a_leader_in_the_minority_commits_nothing(security, tmp_path, ensemble):
     """It is cut off from everybody but one client; in the end its log is that of the others."""
-    async with linked_cluster(tmp_path, ensemble, **SETTINGS) as cluster:
+    async with linked_cluster(tmp_path, ensemble, security=security, **SETTINGS) as cluster:
         await cluster.create_topic("t", {0: BROKERS}, {"min.insync.replicas": "2"})
         plot = Plot(cluster)
         try:
-            for plot.round in range(count(1, 5)):
+            for plot.round in range(rounds(security)):
                 await plot.goes_on()
                 leader = await plot.leader()
                 cluster.cut_from_clients(leader)
                 cluster.cut_from_brokers(leader)
                 cluster.cut_from_zookeeper(leader, silently=plot.round % 2 == 0)
-                await write_to_the_minority(cluster.brokers[leader].bootstrap)
+                await write_to_the_minority(cluster, leader)
                 await plot.is_led_by_another(leader)
                 await plot.goes_on()
                 await plot.read()
@@ -270,9 +291,9 @@ async def test_a_leader_in_the_minority_commits_nothing(tmp_path, ensemble):
     assert logs[0] == logs[1] == logs[2]
 
 
-async def write_to_the_minority(bootstrap: str) -> None:
+async def write_to_the_minority(cluster: LinkedCluster, leader: int) -> None:
     """Records are taken with acks=1, not with acks=all, and nobody sees one of them."""
-    async with wire_client(bootstrap) as client:
+    async with cluster.wire(leader) as client:
 
         async def end() -> int:
             request = ListOffsetsRequest(replica_id=-1, topics=[topic])

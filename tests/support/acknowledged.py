@@ -127,7 +127,8 @@ class Load:
 class Reader:
     """Reads some partitions with one consumer from given offsets on, and checks them against the acknowledgements."""
 
-    def __init__(self, servers: str, partitions: list[Partition]) -> None:
+    def __init__(self, servers: str, partitions: list[Partition], **settings: object) -> None:
+        """settings: librdkafka's."""
         self.found: dict[Partition, dict[int, tuple[str, int]]] = {each: {} for each in partitions}
         self.ends = dict.fromkeys(partitions, 0)
         self.starts = dict.fromkeys(partitions, 0)
@@ -143,6 +144,7 @@ class Reader:
                 "fetch.wait.max.ms": 50,
                 "auto.offset.reset": "earliest",
                 "log_level": 0,
+                **settings,
             }
         )
 

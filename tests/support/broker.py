@@ -52,8 +52,12 @@ async def until_leader(broker: Broker, topic: str, partition: int = 0) -> None:
 class BrokerProcess:
     """A broker as a process. It keeps its port over restarts."""
 
-    def __init__(self, log_dir: Path, overrides: Mapping[str, str] | None = None, *, port: int = 0) -> None:
+    def __init__(
+        self, log_dir: Path, overrides: Mapping[str, str] | None = None, *, port: int = 0, listener: str = "PLAINTEXT"
+    ) -> None:
+        """listener: the name of the listener on `port`, if `overrides` have no listeners."""
         self.log_dir = log_dir
+        self._listener = listener
         self.port = port or free_ports(1)[0]
         self.process: ForkedProcess | None = None
         self._lives = 0
@@ -80,7 +84,7 @@ class BrokerProcess:
 
     def launch(self) -> BrokerProcess:
         """Start it without waiting."""
-        base = settings(self.log_dir) | {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}"} | self._overrides
+        base = settings(self.log_dir) | {"listeners": f"{self._listener}://127.0.0.1:{self.port}"} | self._overrides
         arguments = [part for name, value in base.items() for part in ("--set", f"{name}={value}")]
         log = self._out
         self._lives = log.read_text().count(READY) if log.exists() else 0

@@ -21,7 +21,9 @@ from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
 from support.broker import BrokerProcess
 from support.broker_sessions import expire_session
+from support.cluster_security import PLAINTEXT, ClusterSecurity
 from support.polling import until
+from support.wire import WireClient
 from support.zookeeper import new_chroot, shared_zookeeper
 
 SESSION_TIMEOUT_MS = 4_000
@@ -31,8 +33,15 @@ SESSION_TIMEOUT_MS = 4_000
 class BrokerCluster:
     """Broker processes by id, and our own look at their tree."""
 
-    def __init__(self, tmp_path: Path, overrides: Mapping[str, str], zookeeper: str | None = None) -> None:
-        """zookeeper: the servers, if not those that all tests share."""
+    listeners: tuple[str, ...] = ()
+    """The names of the listeners; brokers use the first one. Empty: one listener with the name of its protocol."""
+
+    def __init__(
+        self, tmp_path: Path, overrides: Mapping[str, str], zookeeper: str | None = None, security: str = PLAINTEXT
+    ) -> None:
+        """zookeeper: the servers, if not those that all tests share. security: a kind of `support.cluster_security`."""
+        self.security = ClusterSecurity(security, tmp_path / "stores")
+        self._listener, *others = self.listeners or (self.security.protocol,)
         self.connect = f"{zookeeper or shared_zookeeper().connect}{new_chroot()}"
         self.registry = ZooKeeperRegistry(ZooKeeperAddress.parse(self.connect))
         self.brokers: dict[int, BrokerProcess] = {}
@@ -42,6 +51,7 @@ class BrokerCluster:
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "offsets.topic.num.partitions": "3",
             "transaction.state.log.num.partitions": "3",
+            **self.security.of_brokers(self._listener, *others),
             **overrides,
         }
 
@@ -56,7 +66,8 @@ class BrokerCluster:
         for broker_id in broker_ids:
             if broker_id not in self.brokers:
                 settings = self._overrides | {"broker.id": str(broker_id)} | self.settings_of(broker_id) | named
-                self.brokers[broker_id] = BrokerProcess(self._tmp_path / f"broker-{broker_id}", settings)
+                folder = self._tmp_path / f"broker-{broker_id}"
+                self.brokers[broker_id] = BrokerProcess(folder, settings, listener=self._listener)
             await asyncio.to_thread(self.brokers[broker_id].launch)
         await asyncio.gather(*(asyncio.to_thread(self.brokers[one].wait_ready) for one in broker_ids))
         await self.acquainted(*broker_ids)
@@ -71,7 +82,7 @@ class BrokerCluster:
         return {}
 
     async def _knows(self, broker_id: int, others: set[int]) -> bool:
-        async with Admin(bootstrap_servers=self.bootstrap(broker_id)) as admin:
+        async with Admin(**self.options(broker_id)) as admin:
             return others <= {broker.node_id for broker in (await admin.describe_cluster()).brokers}
 
     async def stop(self, broker_id: int) -> None:
@@ -118,6 +129,20 @@ class BrokerCluster:
         """The bootstrap addresses of the given brokers, or of all."""
         return ",".join(self.brokers[one].bootstrap for one in broker_ids or self.brokers)
 
+    def options(self, *broker_ids: int) -> dict[str, Any]:
+        """The options of Ottla's clients for the given brokers, or for all."""
+        return {"bootstrap_servers": self.bootstrap(*broker_ids), **self.security.of_clients()}
+
+    def wire(self, broker_id: int) -> contextlib.AbstractAsyncContextManager[WireClient]:
+        """A client of one broker on the level of frames."""
+        return self.security.wire(self.brokers[broker_id].bootstrap)
+
+    async def open(self, *broker_ids: int) -> None:
+        """Add what brokers need in the registry, and start them."""
+        await self.registry.start()
+        await self.security.prepare(self.registry)
+        await self.start(*broker_ids)
+
     async def znode(self, path: str) -> Any:
         """A znode's JSON; None if there is no node or no data."""
         try:
@@ -154,7 +179,7 @@ class BrokerCluster:
         self, topic: str, assignment: Mapping[int, Iterable[int]], configs: Mapping[str, str] | None = None
     ) -> None:
         """Create a topic with these replicas by partition, and wait for its leaders."""
-        async with Admin(bootstrap_servers=self.bootstrap(*await self.live())) as admin:
+        async with Admin(**self.options(*await self.live())) as admin:
             replicas = {partition: list(brokers) for partition, brokers in assignment.items()}
             await admin.create_topic(topic, assignment=replicas, configs=dict(configs or {}))
 
@@ -165,13 +190,14 @@ class BrokerCluster:
 
 
 @contextlib.asynccontextmanager
-async def broker_cluster(tmp_path: Path, brokers: int = 3, **overrides: str) -> AsyncIterator[BrokerCluster]:
+async def broker_cluster(
+    tmp_path: Path, brokers: int = 3, *, security: str = PLAINTEXT, **overrides: str
+) -> AsyncIterator[BrokerCluster]:
     """A cluster of brokers 0, 1, …, all ready; killed at the end. Settings have _ for each dot in their names."""
     named = {name.replace("_", "."): value for name, value in overrides.items()}
-    cluster = BrokerCluster(tmp_path, named)
+    cluster = BrokerCluster(tmp_path, named, security=security)
     try:
-        await cluster.registry.start()
-        await cluster.start(*range(brokers))
+        await cluster.open(*range(brokers))
         yield cluster
     finally:
         await cluster.close()

@@ -17,6 +17,7 @@ from ottla.cluster.ports import free_ports
 from ottla.zookeeper.server import ZooKeeperEnsemble
 from registry.zookeeper.address import ZooKeeperAddress
 from support.cluster import BrokerCluster
+from support.cluster_security import PLAINTEXT
 from support.tcp_proxy import TcpProxy
 
 BROKERS = (0, 1, 2)
@@ -56,12 +57,12 @@ class InternalProxy(TcpProxy):
 class LinkedCluster(BrokerCluster):
     """Brokers 0, 1 and 2 and three ZooKeepers of their own."""
 
-    def __init__(self, tmp_path: Path, overrides: Mapping[str, str], ensemble: ZooKeeperEnsemble) -> None:
-        named = {
-            "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT",
-            "inter.broker.listener.name": "INTERNAL",
-        }
-        super().__init__(tmp_path, overrides | named, ensemble.connect)
+    listeners = ("INTERNAL", "CLIENT")
+
+    def __init__(
+        self, tmp_path: Path, overrides: Mapping[str, str], ensemble: ZooKeeperEnsemble, security: str = PLAINTEXT
+    ) -> None:
+        super().__init__(tmp_path, overrides, ensemble.connect, security)
         self.ensemble = ensemble
         self._ports = dict(zip(BROKERS, zip(*[iter(free_ports(2 * len(BROKERS)))] * 2, strict=True), strict=True))
         self._internal = {broker_id: InternalProxy(ports[0], self) for broker_id, ports in self._ports.items()}
@@ -70,11 +71,11 @@ class LinkedCluster(BrokerCluster):
         self._chroot = address.chroot
         self._zookeeper = {broker_id: [TcpProxy(*server) for server in address.servers] for broker_id in BROKERS}
 
-    async def open(self) -> None:
+    async def open(self, *broker_ids: int) -> None:
         """Start the proxies and the brokers."""
         for proxy in self._proxies():
             await proxy.start()
-        await self.start(*BROKERS)
+        await super().open(*broker_ids)
 
     async def close(self) -> None:
         """See BrokerCluster.close."""
@@ -151,13 +152,14 @@ class LinkedCluster(BrokerCluster):
 
 
 @contextlib.asynccontextmanager
-async def linked_cluster(tmp_path: Path, ensemble: ZooKeeperEnsemble, **overrides: str) -> AsyncIterator[LinkedCluster]:
+async def linked_cluster(
+    tmp_path: Path, ensemble: ZooKeeperEnsemble, *, security: str = PLAINTEXT, **overrides: str
+) -> AsyncIterator[LinkedCluster]:
     """A cluster, ready; killed at the end. Settings have _ for each dot in their names."""
     named = {name.replace("_", "."): value for name, value in overrides.items()}
-    cluster = LinkedCluster(tmp_path, named, ensemble)
+    cluster = LinkedCluster(tmp_path, named, ensemble, security)
     try:
-        await cluster.registry.start()
-        await cluster.open()
+        await cluster.open(*BROKERS)
         yield cluster
     finally:
         await cluster.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -58,9 +59,9 @@ class WireClient:
         self._correlation_id = 0
 
     @classmethod
-    async def open(cls, bootstrap: str) -> WireClient:
+    async def open(cls, bootstrap: str, tls: ssl.SSLContext | None = None) -> WireClient:
         host, port = bootstrap.rsplit(":", 1)
-        return cls(*await asyncio.open_connection(host, int(port)))
+        return cls(*await asyncio.open_connection(host, int(port), ssl=tls))
 
     def close(self) -> None:
         self.writer.close()
@@ -102,8 +103,8 @@ class WireClient:
 
 
 @contextlib.asynccontextmanager
-async def wire_client(bootstrap: str) -> AsyncIterator[WireClient]:
-    client = await WireClient.open(bootstrap)
+async def wire_client(bootstrap: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[WireClient]:
+    client = await WireClient.open(bootstrap, tls)
     try:
         yield client
     finally:
