@@ -5,7 +5,7 @@ import pytest
 from client.admin.admin import Admin
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from support.cluster import broker_cluster
-from support.cluster_security import MUTUAL_TLS, PLAINTEXT, SCRAM_OVER_TLS, with_security
+from support.cluster_security import MUTUAL_TLS, OAUTHBEARER, PLAIN, PLAINTEXT, SCRAM_OVER_TLS, with_security
 from support.polling import until
 
 SETTINGS = {"auto_leader_rebalance_enable": "false", "controlled_shutdown_retry_backoff_ms": "200"}
@@ -41,7 +41,7 @@ def known_leader(cluster, asked, topic, leader):
     return is_known
 
 
-@with_security(PLAINTEXT)
+@with_security(PLAINTEXT, full=())
 async def test_a_broker_without_a_replica_describes_the_settings_of_a_topic(cluster):
     await cluster.create_topic("t", {0: [0]}, {"retention.ms": "7000"})
     await until(known_leader(cluster, 1, "t", 0), "broker 1 knows the topic")
@@ -51,7 +51,7 @@ async def test_a_broker_without_a_replica_describes_the_settings_of_a_topic(clus
     assert [one.value for one in answer.results[0].configs] == ["7000"]
 
 
-@with_security(PLAINTEXT)
+@with_security(PLAINTEXT, full=(MUTUAL_TLS, PLAIN))
 async def test_a_killed_leader_is_replaced_and_rejoins(cluster):
     assert await cluster.live() == {0, 1, 2}
     controller = await cluster.controller()
@@ -69,7 +69,7 @@ async def test_a_killed_leader_is_replaced_and_rejoins(cluster):
     assert (await cluster.state("t"))["leader"] == other
 
 
-@with_security(PLAINTEXT)
+@with_security(PLAINTEXT, full=(SCRAM_OVER_TLS, OAUTHBEARER))
 async def test_a_broker_restarts_before_its_session_expires(cluster):
     """Its registration is another one: the controller takes it for restarted, and others lead meanwhile."""
     controller = await cluster.controller()

@@ -61,7 +61,8 @@ class BrokerProcess:
         self.port = port or free_ports(1)[0]
         self.process: ForkedProcess | None = None
         self._lives = 0
-        self._overrides = dict(overrides or {})
+        self.overrides = dict(overrides or {})
+        """Its settings: what is changed here counts from the next start on."""
 
     @property
     def _out(self) -> Path:
@@ -84,7 +85,7 @@ class BrokerProcess:
 
     def launch(self) -> BrokerProcess:
         """Start it without waiting."""
-        base = settings(self.log_dir) | {"listeners": f"{self._listener}://127.0.0.1:{self.port}"} | self._overrides
+        base = settings(self.log_dir) | {"listeners": f"{self._listener}://127.0.0.1:{self.port}"} | self.overrides
         arguments = [part for name, value in base.items() for part in ("--set", f"{name}={value}")]
         log = self._out
         self._lives = log.read_text().count(READY) if log.exists() else 0

@@ -73,7 +73,7 @@ class ClusterSecurity:
             "inter.broker.listener.name": listeners[0],
         }
         for name in listeners:
-            found |= self._of_listener(f"listener.name.{name.lower()}.")
+            found |= self.of_listener(name)
         if self.mechanism:
             found["sasl.mechanism.inter.broker.protocol"] = self.mechanism
         if not self.is_open:
@@ -86,8 +86,9 @@ class ClusterSecurity:
         subject = server_certificate().certificate.subject.rfc4514_string()
         return f"User:{USER if self.mechanism else subject}"
 
-    def _of_listener(self, prefix: str) -> dict[str, str]:
-        found = {}
+    def of_listener(self, name: str) -> dict[str, str]:
+        """The settings of one listener."""
+        prefix, found = f"listener.name.{name.lower()}.", {}
         if self.has_tls:
             found |= {f"{prefix}ssl.{name}": value for name, value in self._stores().items()}
             found[f"{prefix}ssl.client.auth"] = "none" if self.mechanism else "required"
