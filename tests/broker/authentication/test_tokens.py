@@ -33,6 +33,7 @@ from support.polling import until
 from support.reference import REFERENCE
 from support.sasl import listener_settings, plain_login, sasl_listeners, scram_login
 from support.wire import ConnectionClosedError, WireClient, wire_client
+from support.zookeeper import new_chroot, shared_zookeeper
 
 SECURITY = REFERENCE / "security"
 DAY_MS = 86_400_000
@@ -113,11 +114,22 @@ def time_of(case: dict[str, Any]) -> int | None:
     return int(answer["expiryTimestampMs"] - (default if period < 0 else period))
 
 
-async def test_the_recorded_requests(tmp_path: Path) -> None:
+@pytest.fixture(params=["embedded", "zookeeper"])
+def registry_settings(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The settings of a registry: that of the broker, or a real ZooKeeper."""
+    if request.param == "embedded":
+        return {}
+    return {"zookeeper_connect": f"{shared_zookeeper().connect}{new_chroot()}"}
+
+
+async def test_the_recorded_requests(tmp_path: Path, registry_settings: dict[str, str]) -> None:
     """Our ids and secrets stand for the recorded ones."""
     clock = Clock()
     ours: dict[str, str] = {}  # our secrets by the recorded ones
-    async with token_broker(tmp_path / "data", clock) as broker, contextlib.AsyncExitStack() as stack:
+    async with (
+        token_broker(tmp_path / "data", clock, **registry_settings) as broker,
+        contextlib.AsyncExitStack() as stack,
+    ):
         sessions = Sessions(broker, stack)
         assert broker.services is not None
         tokens = broker.services.tokens
@@ -240,13 +252,15 @@ async def test_an_expired_token_logs_in_and_is_closed_at_the_next_request(tmp_pa
             assert (await token_login(client, token)).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-async def test_tokens_survive_a_restart_and_other_brokers_know_them(tmp_path: Path) -> None:
-    store, clock = await EmbeddedStore.open(), Clock()
-    async with token_broker(tmp_path / "one", clock, store, broker_id="1") as one:
+async def test_tokens_survive_a_restart_and_other_brokers_know_them(
+    tmp_path: Path, registry_settings: dict[str, str]
+) -> None:
+    store, clock = (None if registry_settings else await EmbeddedStore.open()), Clock()
+    async with token_broker(tmp_path / "one", clock, store, broker_id="1", **registry_settings) as one:
         token = await new_token(one)
     async with (
-        token_broker(tmp_path / "one", clock, store, broker_id="1") as one,
-        token_broker(tmp_path / "two", clock, store, broker_id="2") as two,
+        token_broker(tmp_path / "one", clock, store, broker_id="1", **registry_settings) as one,
+        token_broker(tmp_path / "two", clock, store, broker_id="2", **registry_settings) as two,
     ):
         for broker in (one, two):
             async with wire_client(address(broker)) as client:
@@ -260,7 +274,8 @@ async def test_tokens_survive_a_restart_and_other_brokers_know_them(tmp_path: Pa
             await plain_login(client, "alice", "alice-secret")
             await client.call(ExpireDelegationTokenRequest(hmac=later.hmac, expiry_time_period_ms=-1))
         await until(lambda: len(others.described(alice, None)) == 1, "the other broker knows that it is removed")
-    await store.close()
+    if store is not None:
+        await store.close()
 
 
 async def test_a_change_of_an_impossible_token_is_ignored_and_the_next_one_is_seen(
@@ -278,13 +293,16 @@ async def test_a_change_of_an_impossible_token_is_ignored_and_the_next_one_is_se
         assert caplog.text.count("a change of delegation tokens is ignored") == 2
 
 
-async def test_the_recorded_znode_of_a_token(tmp_path: Path) -> None:
+async def test_the_recorded_znode_of_a_token(tmp_path: Path, registry_settings: dict[str, str]) -> None:
     steps = [json.loads(line) for line in (SECURITY / "token-znodes.jsonl").read_text().splitlines()]
     (step,) = [one for one in steps if one["step"].startswith("token with renewers User:bob and")]
     (expected,) = [one for one in step["changed"] if one["path"].startswith("/delegation_token/tokens/")]
     clock = Clock()
     clock.now_ms = expected["value"]["issueTimestamp"]
-    async with token_broker(tmp_path / "data", clock) as broker, wire_client(address(broker)) as client:
+    async with (
+        token_broker(tmp_path / "data", clock, **registry_settings) as broker,
+        wire_client(address(broker)) as client,
+    ):
         await plain_login(client, "alice", "alice-secret")
         renewers = [CreatableRenewers(principal_type="User", principal_name=name) for name in ("bob", "carol")]
         token = await client.call(CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=-1))

@@ -33,6 +33,7 @@ from protocol.uuid import ZERO_UUID
 from support.authorization import allow, authorized_broker, client_of, put_acls
 from support.reference import REFERENCE
 from support.wire import ConnectionClosedError, wire_client
+from support.zookeeper import new_chroot, shared_zookeeper
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -101,9 +102,13 @@ def bindings_of(text, resources):
             yield allow(ALICE, operation, kind, name, pattern_type)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def broker(tmp_path_factory):
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["embedded", "zookeeper"])
+async def broker(request, tmp_path_factory):
     overrides = {"auto_create_topics_enable": "true", "num_partitions": "2"}
+    if request.param == "zookeeper":
+        overrides["zookeeper_connect"] = f"{shared_zookeeper().connect}{new_chroot()}"
+        overrides |= {f"{topic}_replication_factor": "1" for topic in ("offsets_topic", "transaction_state_log")}
+        overrides |= {"transaction_state_log_min_isr": "1", "group_initial_rebalance_delay_ms": "0"}
     async with authorized_broker(tmp_path_factory.mktemp("data"), **overrides) as running:
         yield running
 
