@@ -21,10 +21,11 @@ from client.wire.connection import Connection
 from client.wire.security_options import SecurityOptions
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from storage.setting import ConfigError
 from support.broker import settings
 from support.certificates import LOCAL, authority, other_authority, server_certificate
+from support.cluster_security import JAAS
 from support.polling import until
 from support.reference import REFERENCE
 from support.sasl import HANDLER, UNSECURED_HANDLER, credentials, store_with_users
@@ -32,13 +33,6 @@ from support.sasl import HANDLER, UNSECURED_HANDLER, credentials, store_with_use
 NAME = "INTERNAL"
 SUBJECT = "CN=broker,O=Ottla,C=DE"  # of server_certificate()
 PREFIX = f"listener.name.{NAME.lower()}."
-USER = 'username="admin" password="admin-secret"'
-JAAS = {
-    "PLAIN": f'{PLAIN_MODULE} required {USER} user_admin="admin-secret" user_alice="alice-secret";',
-    "SCRAM-SHA-256": f"{SCRAM_MODULE} required {USER};",
-    "SCRAM-SHA-512": f"{SCRAM_MODULE} required {USER};",
-    "OAUTHBEARER": f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="admin";',
-}
 KINDS = ["SSL", *(f"SASL_PLAINTEXT {mechanism}" for mechanism in JAAS), "SASL_SSL SCRAM-SHA-512"]
 
 
