@@ -366,7 +366,7 @@ class Broker:
         if self.config.log_cleaner_enable:
             running.append(services.cleaner.run())
         if self.console is not None:
-            running.append(self.console.run())
+            running += self.console.services_to_run()
         if self.config.ottla_zookeeper_legacy07_chroot:
             running.append(self._legacy07_view(services.broker_id, registry))
         async with self._tasks as tasks:

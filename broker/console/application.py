@@ -1,8 +1,7 @@
-"""The HTTP application: its paths, their answers, and the check of the Host header.
+"""The HTTP application: its paths and their answers.
 
 HTTP requests cannot change the broker: only GET and HEAD are allowed. Pages of other origins cannot read the answers
-(no CORS headers). On a loopback address the Host header must name this machine, so that an attacker's host name that
-resolves to 127.0.0.1 is refused (DNS rebinding). On other addresses the broker cannot know its own names.
+(no CORS headers). `guard` checks what every request must pass.
 
 This module imports aiohttp: only `ConsoleServer` may import it, when the first client connects.
 """
@@ -12,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import socket
 from collections.abc import Callable, Coroutine
 from importlib.metadata import PackageNotFoundError
@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.http_exceptions import HttpProcessingError
 
 from broker.console.acceptor import ConsoleAcceptor
 from broker.console.cluster import describe_cluster
+from broker.console.guard import Guard, request_rights
 from broker.console.readiness import reason_not_ready
 
 if TYPE_CHECKING:
@@ -45,11 +46,14 @@ SECURITY_HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Server": "Ottla",
 }
+
+logger = logging.getLogger(__name__)
 
 KEEPALIVE_S = 30.0
 SHUTDOWN_S = 1.0
@@ -63,6 +67,7 @@ async def start(
     runner = web.AppRunner(
         Console(server).application(),
         access_log=None,
+        logger=logger,
         handle_signals=False,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
@@ -79,6 +84,14 @@ async def start(
     return stop
 
 
+def _is_no_bad_request(record: logging.LogRecord) -> bool:
+    """Filter out what aiohttp logs about malformed requests: it shows their headers, which may contain passwords."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+logger.addFilter(_is_no_bad_request)
+
+
 class Console:
     """Answers requests to each path."""
 
@@ -86,32 +99,31 @@ class Console:
         self._server = server
         self._version = _version()
         self._exposition: Exposition | None = None
+        self._guard = Guard(server)
 
     def application(self) -> web.Application:
-        """Return the application with all paths, the check of the Host header and the security headers."""
-        application = web.Application(middlewares=[self._check_host])
+        """Return the application with all paths, the guard and the security headers."""
+        application = web.Application(middlewares=[self._guard.check])
         application.on_response_prepare.append(_add_security_headers)
         routes = application.router
         routes.add_get("/healthz", self._health)
         routes.add_get("/readyz", self._readiness)
         routes.add_get("/metrics", self._metrics)
         routes.add_get("/api/cluster", self._cluster)
+        routes.add_get("/api/session", self._session)
         for path, (name, content_type) in STATIC_FILES.items():
             routes.add_get(path, _StaticFile(STATIC / name, content_type).answer)
+        self._server.paths = frozenset(one.canonical for one in routes.resources())
         return application
-
-    @web.middleware
-    async def _check_host(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._server.is_loopback and not _names_this_machine(request.host, self._server.host):
-            raise web.HTTPForbidden(text="This address answers only to the names of this machine.\n")
-        return await handler(request)
 
     async def _health(self, request: web.Request) -> web.Response:
         return _text("alive\n")
 
     async def _readiness(self, request: web.Request) -> web.Response:
         reason = reason_not_ready(self._server.services, self._server.broker)
-        return _text("ready\n") if reason is None else _text(f"not ready: {reason}\n", status=503)
+        if reason is None:
+            return _text("ready\n")
+        return _text(f"not ready: {reason}\n" if self._guard.reads_are_open else "not ready\n", status=503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         exposition = self._exposition
@@ -119,7 +131,7 @@ class Console:
             exposition = self._exposition = await asyncio.get_running_loop().run_in_executor(
                 None, _make_exposition, self._server, self._version
             )
-        body, content_type = await exposition.render(request.headers.get("Accept", ""))
+        body, content_type = await exposition.render(request.headers.get("Accept", ""), request_rights.get())
         response = web.Response(body=body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
         response.enable_compression()
         return response
@@ -127,14 +139,12 @@ class Console:
     async def _cluster(self, request: web.Request) -> web.Response:
         server = self._server
         uptime_s = asyncio.get_running_loop().time() - server.started_s
-        cluster = describe_cluster(server.services, server.broker, version=self._version, uptime_s=uptime_s)
-        response = web.Response(
-            body=json.dumps(cluster, separators=(",", ":")).encode(),
-            content_type="application/json",
-            headers={"Cache-Control": "no-store"},
-        )
-        response.enable_compression()
-        return response
+        rights = request_rights.get()
+        return _json(describe_cluster(server.services, server.broker, rights, version=self._version, uptime_s=uptime_s))
+
+    async def _session(self, request: web.Request) -> web.Response:
+        rights = request_rights.get()
+        return _json({"user": None if rights.user is None else str(rights.user), "may_administer": rights.administer})
 
 
 class _StaticFile:
@@ -163,25 +173,20 @@ def _text(text: str, status: int = 200) -> web.Response:
     return web.Response(text=text, status=status, headers={"Cache-Control": "no-store"})
 
 
+def _json(found: dict[str, Any]) -> web.Response:
+    response = web.Response(
+        body=json.dumps(found, separators=(",", ":")).encode(),
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
+    )
+    response.enable_compression()
+    return response
+
+
 def _make_exposition(server: ConsoleServer, version: str) -> Exposition:
     from broker.console.exposition import Exposition  # prometheus_client takes 25 ms and 5 MB
 
     return Exposition(server.services, server.broker.acceptors, version)
-
-
-def _names_this_machine(host_header: str, configured_host: str) -> bool:
-    """Whether a Host header is an IP address, `localhost`, a name under it, or the configured name."""
-    host = host_header.lower()
-    if host.startswith("["):
-        return True
-    host = host.partition(":")[0].removesuffix(".")
-    if host == "localhost" or host.endswith(".localhost") or host == configured_host.lower():
-        return True
-    try:
-        socket.inet_pton(socket.AF_INET, host)
-    except (OSError, UnicodeEncodeError):
-        return False
-    return True
 
 
 def _version() -> str:

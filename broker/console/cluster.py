@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from broker.cluster.metadata_cache import Snapshot, TopicMetadata
 from broker.console.groups import describe_groups
 from broker.console.readiness import reason_not_ready
+from broker.console.rights import Rights
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.messages.update_metadata import UpdateMetadataPartitionState
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def describe_cluster(services: Services, broker: Broker, *, version: str, uptime_s: float) -> dict[str, Any]:
-    """Return the whole document. Sizes are in bytes; counters start at 0 at the broker's start."""
+def describe_cluster(
+    services: Services, broker: Broker, rights: Rights, *, version: str, uptime_s: float
+) -> dict[str, Any]:
+    """Return the document for a reader with these rights.
+
+    Sizes are in bytes; counters start at 0 at the broker's start.
+    """
     snapshot = services.metadata.snapshot
     return {
         "cluster_id": services.cluster_id,
@@ -41,8 +47,12 @@ def describe_cluster(services: Services, broker: Broker, *, version: str, uptime
         "counters": _counters(services),
         "log_dirs": _log_dirs(services),
         "brokers": _brokers(snapshot),
-        "topics": [_topic(services, snapshot, topic) for _, topic in sorted(snapshot.topics.items())],
-        "groups": describe_groups(services),
+        "topics": [
+            _topic(services, snapshot, topic)
+            for name, topic in sorted(snapshot.topics.items())
+            if rights.see_topic(name)
+        ],
+        "groups": describe_groups(services, rights),
     }
 
 

@@ -33,6 +33,7 @@ from broker.console.metrics import (
     used_apis,
 )
 from broker.console.readings import Readings
+from broker.console.rights import Rights
 from broker.metrics import LATENCY_BUCKETS_S
 from broker.network.acceptor import Acceptor
 from broker.services import Services
@@ -75,16 +76,34 @@ class Exposition:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self._collector)
         ProcessCollector(registry=self._registry)
+        self._rendering = asyncio.Lock()  # the collector has the readings of one request
 
-    async def render(self, accept: str) -> tuple[bytes, str]:
-        """Return the body and its content type for a request with this Accept header."""
+    async def render(self, accept: str, rights: Rights) -> tuple[bytes, str]:
+        """Return the body and its content type for a request with this Accept header.
+
+        Topics, groups and users that the reader may not see are left out.
+        """
         encode, content_type = choose_encoder(accept)
-        self._collector.readings = [(metric, metric.read(self._source)) for metric in METRICS]
-        self._collector.histograms = [
-            (api.api, list(accumulate(api.bucket_counts)), api.seconds) for api in used_apis(self._source)
-        ]
-        body = await asyncio.get_running_loop().run_in_executor(None, encode, self._registry)
+        async with self._rendering:
+            self._collector.readings = [
+                (metric, visible(metric.labels, metric.read(self._source), rights)) for metric in METRICS
+            ]
+            self._collector.histograms = [
+                (api.api, list(accumulate(api.bucket_counts)), api.seconds) for api in used_apis(self._source)
+            ]
+            body = await asyncio.get_running_loop().run_in_executor(None, encode, self._registry)
         return body, content_type
+
+
+def visible(labels: tuple[str, ...], readings: Readings, rights: Rights) -> Readings:
+    """Return the readings whose topic and group the reader may see; none of users if it may not see them."""
+    if "user" in labels and not rights.see_users:
+        return []
+    for label, may_see in (("topic", rights.see_topic), ("group", rights.see_group)):
+        if label in labels:
+            at = labels.index(label)
+            readings = [one for one in readings if may_see(one[0][at])]
+    return readings
 
 
 def _family(metric: Metric) -> CounterMetricFamily | GaugeMetricFamily:

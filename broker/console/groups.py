@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.console.rights import Rights
 from broker.coordinator.consumer.group import AnyGroup
 from broker.services import Services
 
 
-def describe_groups(services: Services) -> list[dict[str, Any]]:
-    """Return the groups sorted by id. The lag is in records, null for partitions without a replica on this broker."""
+def describe_groups(services: Services, rights: Rights) -> list[dict[str, Any]]:
+    """Return the groups that the reader may see, sorted by id, with their offsets of topics that it may see.
+
+    The lag is in records, null for partitions without a replica on this broker.
+    """
     groups = sorted(services.coordination.groups.all_groups(), key=lambda group: group.group_id)
     return [
         {
@@ -17,15 +21,18 @@ def describe_groups(services: Services) -> list[dict[str, Any]]:
             "type": group.group_type,
             "state": group.state.value,
             "members": len(group.members),
-            "offsets": _offsets(services, group),
+            "offsets": _offsets(services, group, rights),
         }
         for group in groups
+        if rights.see_group(group.group_id)
     ]
 
 
-def _offsets(services: Services, group: AnyGroup) -> list[dict[str, Any]]:
+def _offsets(services: Services, group: AnyGroup, rights: Rights) -> list[dict[str, Any]]:
     found = []
     for (topic, number), committed in sorted(group.offsets.committed.items()):
+        if not rights.see_topic(topic):
+            continue
         here = services.replicas.partitions.get((topic, number))
         end = None if here is None or here.log is None else here.log.high_watermark
         found.append(

@@ -12,16 +12,18 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerStartError
 from broker.services import Services
+from broker.settings.console_checks import OPEN_TO_ALL
 from client.wire.listening import listening_sockets
 from protocol.host_port import HostPort
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.console.login import ConsoleLogin
     from broker.network.listener_tls import ListenerTls
 
 BACKLOG = 128
@@ -36,6 +38,20 @@ class ConsoleServer:
         self.broker = broker
         self.host, self._configured_port = address
         self.tls = tls
+        self.login: ConsoleLogin | None = None
+        """Who may send requests; None if nobody has to log in, or can."""
+        self.paths: frozenset[str] = frozenset()
+        """Of the application, once it serves."""
+        config = services.config
+        self.open_to_all: Collection[str] = config.ottla_console_open or ()
+        """What needs no login: names of `Need`."""
+        self.failure_delay_s = config.connection_failed_authentication_delay_ms / 1000
+        if config.ottla_console_authentication:
+            from broker.console.login import ConsoleLogin  # only consoles with logins need it
+
+            self.login = ConsoleLogin(config, services.scram_credentials, services.now_ms)
+        elif config.ottla_console_open is None:
+            self.open_to_all = ("read",)  # on a loopback address: `bind` checks
         self.started_s = asyncio.get_running_loop().time()
         self._sockets: list[socket.socket] = []
 
@@ -56,9 +72,14 @@ class ConsoleServer:
         return all(_is_loopback(one.getsockname()[0]) for one in self._sockets)
 
     async def bind(self) -> None:
-        """Bind the address. Raises BrokerStartError with the setting, its value and the reason."""
+        """Bind the address and read the files of logins.
+
+        Raises BrokerStartError or ConfigError with the setting, its value and the reason.
+        """
         if self._sockets:
             return
+        if self.login is not None:
+            await self.login.start()
         try:
             self._sockets = await listening_sockets(self.host, self._configured_port, BACKLOG)
         except OSError as error:
@@ -69,6 +90,14 @@ class ConsoleServer:
                 f"ottla.console.listener={HostPort(self.host, self._configured_port)}: "
                 f"must be a free address of this machine, or empty for no console ({reason})"
             ) from error
+        config = self.services.config
+        if not config.ottla_console_authentication and config.ottla_console_open is None and not self.is_loopback:
+            self.close()
+            raise BrokerStartError(f"ottla.console.listener={config.value('ottla.console.listener')}: {OPEN_TO_ALL}")
+
+    def services_to_run(self) -> list[Coroutine[Any, Any, None]]:
+        """Return the work to run while the broker serves."""
+        return [self.run()] if self.login is None else [self.run(), *self.login.services()]
 
     async def run(self) -> None:
         """Serve until cancelled. Calls `bind` if it has not been called, and raises its errors."""

@@ -123,6 +123,11 @@ class BrokerConfig:
     password_encoder_secret: str | None
     ottla_console_listener: HostPort | None
     console_has_tls: bool
+    ottla_console_authentication: tuple[str, ...]
+    ottla_console_hosts: tuple[str, ...]
+    ottla_console_open: tuple[str, ...] | None  # None: everything on a loopback address without logins
+    ottla_console_password_file: str
+    ottla_console_token_file: str
     ottla_inter_broker_listener_names: tuple[str, ...]  # upper case
     ottla_jmx_port: int
     ottla_log_format: str

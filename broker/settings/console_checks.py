@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ipaddress
+from typing import TYPE_CHECKING, Final
 
 from broker.settings.listener_settings import CONSOLE_PREFIX
 from storage.setting import ConfigError
@@ -10,14 +11,22 @@ from storage.setting import ConfigError
 if TYPE_CHECKING:
     from broker.settings.config import BrokerConfig
 
-_LISTENER = f"{CONSOLE_PREFIX}listener"
-_TLS_PREFIX = f"{CONSOLE_PREFIX}ssl."
+_LISTENER: Final = f"{CONSOLE_PREFIX}listener"
+_TLS_PREFIX: Final = f"{CONSOLE_PREFIX}ssl."
+_METHODS: Final = f"{CONSOLE_PREFIX}authentication"
+OPEN_TO_ALL: Final = (
+    "everybody who reaches this address could read the console: set ottla.console.authentication; or, if that is what "
+    "you want, ottla.console.open to read or metrics"
+)
+"""The rule that a console breaks that is on a network and has no login."""
 
 
 def check_console(config: BrokerConfig) -> None:
     """Raise ConfigError for the first broken rule."""
     if config.ottla_console_listener is not None:
         _check_tls(config)
+        _check_logins(config)
+        _check_open(config)
 
 
 def _check_tls(config: BrokerConfig) -> None:
@@ -30,3 +39,46 @@ def _check_tls(config: BrokerConfig) -> None:
     given = next((name for name in sorted(config.prefixed) if name.startswith(_TLS_PREFIX)), None)
     if given is not None:
         raise ConfigError(given, None, f"has no effect without TLS: begin {_LISTENER} with https://")
+
+
+def _check_logins(config: BrokerConfig) -> None:
+    methods = config.ottla_console_authentication
+    for method, name, value in (
+        ("password-file", f"{CONSOLE_PREFIX}password.file", config.ottla_console_password_file),
+        ("token-file", f"{CONSOLE_PREFIX}token.file", config.ottla_console_token_file),
+    ):
+        if method in methods and not value:
+            raise ConfigError(name, None, f"must be set because {_METHODS} has {method}")
+        if value and method not in methods:
+            raise ConfigError(name, value, f"has no effect: {_METHODS} does not have {method}")
+    if "oauthbearer" in methods:
+        from broker.authentication.settings import token_settings  # only consoles with signed tokens need it
+
+        token_settings(config.of_console())
+    elif tokens := [name for name in sorted(config.prefixed) if name.startswith(f"{CONSOLE_PREFIX}sasl.")]:
+        raise ConfigError(tokens[0], None, f"has no effect: {_METHODS} does not have oauthbearer")
+    if "certificate" in methods and config.of_console().value("ssl.client.auth") == "none":
+        rule = f"must be requested or required, with {_LISTENER}=https://…, because {_METHODS} has certificate"
+        raise ConfigError(f"{_TLS_PREFIX}client.auth", None, rule)
+
+
+def _check_open(config: BrokerConfig) -> None:
+    address = config.ottla_console_listener
+    if address is None or is_loopback(address.host):
+        return
+    if config.ottla_console_authentication:
+        if not config.console_has_tls:
+            config.warnings.append(
+                f"{_LISTENER}={address}: passwords and tokens are sent in plain text; begin it with https://, unless "
+                "only a proxy that speaks TLS reaches it"
+            )
+    elif config.ottla_console_open is None:
+        raise ConfigError(_LISTENER, config.values[_LISTENER], OPEN_TO_ALL)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host of the settings is this machine's loopback address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

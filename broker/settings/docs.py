@@ -48,7 +48,7 @@ and the name in upper case, with `_` for a dot, `__` for an underscore and `___`
 |---|---|
 | `KAFKA_LOG_RETENTION_HOURS=24` | `log.retention.hours=24` |
 | `KAFKA_LISTENERS=PLAINTEXT://:9092` | `listeners=PLAINTEXT://:9092` |
-| `OTTLA_CONSOLE_LISTENER=0.0.0.0:8080` | `ottla.console.listener=0.0.0.0:8080` |
+| `OTTLA_CONSOLE_LISTENER=127.0.0.1:8081` | `ottla.console.listener=127.0.0.1:8081` |
 | `OTTLA_LOG_DIRS=/data` | `log.dirs=/data`; overrides `KAFKA_LOG_DIRS` |
 
 `OTTLA_NAME` is the setting `ottla.name`, or `name` if there is no such `ottla.*` setting. An empty

@@ -19,6 +19,7 @@ from ottla.command_line.registry_session import ZooKeeperConfig, opened
 from ottla.command_line.session import run
 from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
+from security.password_hash import ScryptHash
 from security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS
 
 users = typer.Typer(help="Show, add and remove the users of SCRAM.", no_args_is_help=True)
@@ -123,6 +124,24 @@ def add(
         typer.echo(f"{name} can log in with {' and '.join(wanted)}")
 
     run(main())
+
+
+@users.command("hash", epilog="Example:  ottla users hash alice >> console-users")
+def hash_password(
+    name: Name,
+    password_file: Annotated[
+        Path | None,
+        typer.Option("--password-file", metavar="FILE", help="The password is the first line of this file."),
+    ] = None,
+) -> None:
+    """Print a line for the console's file of users (ottla.console.password.file).
+
+    The line contains the name and a hash of the password (scrypt). The command asks for the password at a terminal, and
+    otherwise reads the first line of its input. It connects to no broker.
+    """
+    if not name or ":" in name or not name.isprintable() or name != name.strip() or name.startswith("#"):
+        raise CommandError(f"{name!r}: a name must not contain a colon or control characters, nor begin with #")
+    typer.echo(f"{name}:{ScryptHash.of_password(_password(name, password_file))}")
 
 
 @users.command(epilog="Example:  ottla users remove alice --yes")

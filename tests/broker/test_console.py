@@ -40,9 +40,9 @@ async def console(broker: Broker) -> AsyncIterator[aiohttp.ClientSession]:
 
 @asynccontextmanager
 async def broker_with_console(
-    directory: Path, listener: str = "127.0.0.1:0"
+    directory: Path, listener: str = "127.0.0.1:0", **others: str
 ) -> AsyncIterator[tuple[Broker, aiohttp.ClientSession]]:
-    async with running_broker(directory, ottla_console_listener=listener) as broker, console(broker) as http:
+    async with running_broker(directory, ottla_console_listener=listener, **others) as broker, console(broker) as http:
         yield broker, http
 
 
@@ -237,7 +237,7 @@ async def test_only_get_and_head(tmp_path: Path) -> None:
     async with broker_with_console(tmp_path / "data") as (_, http):
         for path in ("/", "/healthz", "/metrics", "/api/cluster"):
             for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
-                async with http.request(method, path) as response:
+                async with http.request(method, path, json={}) as response:
                     assert response.status == 405, (method, path)
             async with http.head(path) as response:
                 assert response.status == 200
@@ -280,7 +280,7 @@ async def test_host_header_on_a_loopback_address(tmp_path: Path, host: str, stat
 
 
 async def test_any_host_header_on_another_address(tmp_path: Path) -> None:
-    async with broker_with_console(tmp_path / "data", "0.0.0.0:0") as (_, http):
+    async with broker_with_console(tmp_path / "data", "0.0.0.0:0", ottla_console_open="read") as (_, http):
         assert (await get(http, "/readyz", headers={"Host": "ottla.cluster.example:8080"}))[0] == 200
 
 
@@ -322,7 +322,8 @@ async def test_an_address_in_use_is_reported_with_name_value_and_rule(tmp_path: 
 
 def test_an_address_of_another_machine_ends_the_process_with_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "broker"]
-    for name, value in (settings(tmp_path / "data") | {"ottla.console.listener": "192.0.2.1:8080"}).items():
+    console = {"ottla.console.listener": "192.0.2.1:8080", "ottla.console.open": "read"}
+    for name, value in (settings(tmp_path / "data") | console).items():
         command += ["--set", f"{name}={value}"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert ended.returncode == 1
@@ -331,7 +332,7 @@ def test_an_address_of_another_machine_ends_the_process_with_one_line(tmp_path: 
 
 
 async def test_every_interface_is_one_port_on_each_of_its_addresses(tmp_path: Path) -> None:
-    async with running_broker(tmp_path / "data", ottla_console_listener=":0") as broker:
+    async with running_broker(tmp_path / "data", ottla_console_listener=":0", ottla_console_open="") as broker:
         assert broker.console is not None
         assert not broker.console.is_loopback
         assert broker.console.url == f"http://localhost:{broker.console.port}/"

@@ -19,6 +19,7 @@ from client.consumer.reader import Reader
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import ROOT, running_broker
+from support.console import READS_ALL
 from support.polling import until
 
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
@@ -220,7 +221,7 @@ async def test_names_follow_the_conventions_and_are_documented(tmp_path: Path) -
         assert labels == ", ".join(f"`{label}`" for label in metric.labels)
     async with running_broker(tmp_path / "data") as broker:
         assert broker.services is not None
-        body, _ = await Exposition(broker.services, broker.acceptors, "1").render("")
+        body, _ = await Exposition(broker.services, broker.acceptors, "1").render("", READS_ALL)
     families = {family.name: family for family in parse_text(body.decode())}
     assert {name for name in families if name.startswith("ottla_")} == {
         *(metric.name for metric in METRICS),

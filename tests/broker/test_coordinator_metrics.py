@@ -12,6 +12,7 @@ from client.consumer.consumer import Consumer
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import running_broker
+from support.console import READS_ALL
 from support.polling import until
 
 GROUP_STATES = {
@@ -72,7 +73,7 @@ async def test_every_state_is_exported_and_any_group_id_can_be_parsed(broker):
     group_id = 'a "group"\nof \\ ours'
     await consume(broker, group_id, "classic")
     assert broker.services is not None
-    body, _ = await Exposition(broker.services, broker.acceptors, "0").render("")
+    body, _ = await Exposition(broker.services, broker.acceptors, "0").render("", READS_ALL)
     samples = [sample for family in parse_text(body.decode()) for sample in family.samples]
     assert {sample.labels["state"] for sample in samples if sample.name == "ottla_groups"} == GROUP_STATES
     (committed,) = [

@@ -61,7 +61,7 @@ COMMANDS = [
     ("configs", "describe"),
     ("configs", "alter"),
     ("users",),
-    *(("users", name) for name in ("list", "add", "remove")),
+    *(("users", name) for name in ("list", "add", "hash", "remove")),
     ("tokens",),
     *(("tokens", name) for name in ("list", "create", "renew", "expire")),
     ("acls",),

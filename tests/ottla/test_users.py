@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ottla.cluster.ports import free_ports
+from security.password_hash import ScryptHash
 from support.broker import broker_process
 from support.sasl import listener_settings, sasl_listeners, scram_login
 from support.wire import wire_client
@@ -47,6 +48,16 @@ def test_a_password_is_taken_from_a_file_and_never_shown(on, tmp_path):
 )
 def test_what_is_refused(ottla, words, stdin, said):
     assert said in ottla("users", *words, stdin=stdin, code=1).err
+
+
+def test_a_line_for_the_file_of_users(ottla, tmp_path):
+    (tmp_path / "password.txt").write_text("planted-secret\nsecond line\n")
+    line = ottla("users", "hash", "alice", "--password-file", str(tmp_path / "password.txt")).out
+    name, _, text = line.rstrip("\n").partition(":")
+    assert name == "alice"
+    assert ScryptHash.parse(text).verifies("planted-secret")
+    for wrong in ("a:b", "#a", " a", "a\nb"):
+        assert "must not contain" in ottla("users", "hash", wrong, stdin=b"pencil\n", code=1).err
 
 
 async def logs_in(port):

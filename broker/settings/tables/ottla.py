@@ -27,10 +27,32 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
     Setting("ottla.authorizer", STRING, "", None,
             MEDIUM, READ_ONLY, acts=True,
             doc="An authorizer of your own, as an import path module:Class; empty for none. See docs/security.md."),
+    Setting("ottla.console.authentication", LIST, "",
+            OneOf("scram", "password-file", "oauthbearer", "token-file", "certificate"),
+            MEDIUM, READ_ONLY, acts=True,
+            doc="How users of the console log in: scram (SCRAM users, basic authentication), password-file, oauthbearer"
+                " (signed tokens, ottla.console.sasl.oauthbearer.*), token-file, certificate. Empty: nobody can log in."
+                " See docs/security.md."),
+    Setting("ottla.console.hosts", LIST, "", None,
+            LOW, READ_ONLY, acts=True,
+            doc="Names of the console in Host headers; addresses are always accepted. Empty: on loopback addresses"
+                " those of this machine, on others every name."),
     Setting("ottla.console.listener", STRING, "127.0.0.1:8080", None,
             MEDIUM, READ_ONLY, acts=True,
             doc="Address of health, metrics and the console as host:port; empty for none. With https:// before it, the"
                 " console speaks TLS, with the settings ottla.console.ssl.* (those of a listener), or ssl.*."),
+    Setting("ottla.console.open", LIST, None, OneOf("metrics", "read"),
+            MEDIUM, READ_ONLY, acts=True,
+            doc="What of the console needs no login, and is not a matter of the authorizer: metrics, or read, which is"
+                " metrics and all that can be read; empty for health only. Not set: read on a loopback address without"
+                " ottla.console.authentication, otherwise health only."),
+    Setting("ottla.console.password.file", STRING, "", None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="For password-file: a file with lines of `ottla users hash`. It is read again when it has changed."),
+    Setting("ottla.console.token.file", STRING, "", None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="For token-file: a file with lines user:$sha256$<digits>, the SHA-256 of a token in hexadecimal digits."
+                " It is read again when it has changed."),
     Setting("ottla.inter.broker.listener.names", LIST, "", None,
             MEDIUM, READ_ONLY, acts=True,
             doc="Listeners that are treated as those between brokers while inter.broker.listener.name is changed, one"

@@ -1,0 +1,185 @@
+"""What every request to the console must pass: the check of its Host header, of its origin, its login, its rights.
+
+Whatever is not in NEEDS needs the right to read, also a path that does not exist: nothing is open by mistake. A login
+that is not valid is answered after connection.failed.authentication.delay.ms, as on a listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextvars import ContextVar
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from broker.authentication.audit import log_failure, log_success
+from broker.console.acceptor import ConsoleConnection
+from broker.console.login import LoginFailedError
+from broker.console.rights import Rights, Visitor
+from broker.console.same_origin import JSON, SAFE_METHODS, is_of_this_site
+from broker.network.listener import PLAINTEXT
+from security.principal import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from broker.console.server import ConsoleServer
+
+LISTENER: Final = "console"
+"""The name of the console in the audit logs."""
+
+
+class Need(Enum):
+    """What a path needs."""
+
+    NOTHING = "nothing"
+    METRICS = "metrics"
+    READ = "read"
+
+
+NEEDS: Final = {"/healthz": Need.NOTHING, "/readyz": Need.NOTHING, "/metrics": Need.METRICS}
+"""Paths that do not need the right to read everything."""
+
+request_rights: Final[ContextVar[Rights]] = ContextVar("request_rights")
+"""The rights of the sender of the request that the current task answers, if its path needs any."""
+
+
+class Guard:
+    """Lets requests through or answers them itself."""
+
+    def __init__(self, server: ConsoleServer) -> None:
+        self._server = server
+        config = server.services.config
+        self._hosts = frozenset(name.lower() for name in config.ottla_console_hosts)
+        self._open = server.open_to_all
+        self._has_plaintext = any(one.security_protocol == PLAINTEXT for one in config.listeners)
+
+    @web.middleware
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Call the handler if the request may be answered. Raises HTTPException."""
+        self._check_host(request)
+        if request.method not in SAFE_METHODS:
+            _check_origin(request)
+        need = NEEDS.get(request.path, Need.READ)
+        if need is not Need.NOTHING:
+            request_rights.set(await self._rights(request, need))
+        return await handler(request)
+
+    @property
+    def reads_are_open(self) -> bool:
+        """Whether everybody may read."""
+        return Need.READ.value in self._open
+
+    # -- host and origin ----------------------------------------------------------------------------------------------
+
+    def _check_host(self, request: web.Request) -> None:
+        server = self._server
+        name = _host_name(request.host)
+        if self._hosts:
+            if name not in self._hosts and not _is_address(name):
+                raise refused(
+                    request, web.HTTPForbidden, "The Host header has a name that is not in ottla.console.hosts."
+                )
+        elif server.is_loopback and not _names_this_machine(name, server.host):
+            raise refused(request, web.HTTPForbidden, "This address answers only to the names of this machine.")
+
+    # -- who, and what they may ---------------------------------------------------------------------------------------
+
+    async def _rights(self, request: web.Request, need: Need) -> Rights:
+        server = self._server
+        connection = None if request.transport is None else request.transport.get_protocol()
+        if not isinstance(connection, ConsoleConnection):
+            raise ConnectionResetError  # the client has disconnected
+        principal = await self._user(request, connection)
+        is_open = need.value in self._open or self.reads_are_open
+        if principal is None and not is_open:
+            raise self._login_needed(request)
+        rights = Rights(
+            server.services.access,
+            Visitor(principal or ANONYMOUS, connection.host),
+            request.path if request.path in server.paths else "console",
+            reads_all=is_open,
+            acts=self._may_act(principal),
+        )
+        if not rights.read_cluster:
+            raise refused(request, web.HTTPForbidden, f"{principal} may not describe the cluster.")
+        return rights
+
+    async def _user(self, request: web.Request, connection: ConsoleConnection) -> Principal | None:
+        """Return the user of a request; None if it has no login. Raises HTTPException if the login is not valid."""
+        login = self._server.login
+        if login is None:
+            return None
+        headers = request.headers.getall("Authorization", [])
+        if headers:
+            try:
+                if len(headers) > 1:
+                    raise LoginFailedError("", "there are several Authorization headers")
+                found = await login.user(headers[0])
+            except LoginFailedError as error:
+                log_failure(connection.host, LISTENER, error.mechanism, str(error))
+                await asyncio.sleep(self._server.failure_delay_s)
+                raise self._login_needed(request, has_failed=True) from None
+            log_success(connection.host, LISTENER, found.mechanism, found.principal, by_token=False)
+            return found.principal
+        if login.takes_certificates and connection.principal != ANONYMOUS:
+            return connection.principal
+        return None
+
+    def _may_act(self, principal: Principal | None) -> bool:
+        """Return whether a sender may change anything, if the authorizer allows it: see `rights`."""
+        if principal is not None:
+            return True
+        return self._server.login is None and self._server.is_loopback and self._has_plaintext
+
+    def _login_needed(self, request: web.Request, *, has_failed: bool = False) -> web.HTTPException:
+        login = self._server.login
+        challenges = [] if login is None else login.challenges
+        if not challenges:  # HTTP has none for certificates
+            way = "no login is set up (ottla.console.authentication)" if login is None else "show a client certificate"
+            return refused(request, web.HTTPForbidden, f"Only users that have logged in may read this: {way}.")
+        text = "The login is not valid." if has_failed else "Only users that have logged in may read this."
+        error = refused(request, web.HTTPUnauthorized, text)
+        for challenge in challenges:
+            is_bearer = challenge.startswith("Bearer")
+            error.headers.add("WWW-Authenticate", challenge + ', error="invalid_token"' * (has_failed and is_bearer))
+        return error
+
+
+def refused(request: web.Request, kind: type[web.HTTPException], text: str) -> web.HTTPException:
+    """Return the answer to a request that is refused: an object for the API, otherwise a line of text."""
+    if request.path.startswith("/api/"):
+        return kind(text=json.dumps({"error": text}), content_type=JSON, headers={"Cache-Control": "no-store"})
+    return kind(text=f"{text}\n", headers={"Cache-Control": "no-store"})
+
+
+def _check_origin(request: web.Request) -> None:
+    if not is_of_this_site(request.headers, request.host):
+        raise refused(request, web.HTTPForbidden, "The request comes from a page of another site.")
+    if request.content_type != JSON:
+        raise refused(request, web.HTTPUnsupportedMediaType, f"The Content-Type of this request must be {JSON}.")
+
+
+def _host_name(host_header: str) -> str:
+    """Return the name or address in a Host header, in lower case and without the port and brackets."""
+    host = host_header.lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].removesuffix(".")
+
+
+def _names_this_machine(name: str, configured_host: str) -> bool:
+    """Return whether a name of a Host header is an address, `localhost`, a name under it, or the configured name."""
+    return name == "localhost" or name.endswith(".localhost") or name == configured_host.lower() or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, name)
+        except (OSError, UnicodeEncodeError):
+            continue
+        return True
+    return False

@@ -1,0 +1,101 @@
+"""Passwords of HTTP's basic authentication: those of SCRAM users, and those of a file.
+
+A client sends its password with every request, and a check takes milliseconds (SCRAM) or tenths of a second (scrypt).
+So checks run in a thread, one at a time, and a password that was right is remembered as a keyed hash, until the user's
+credential changes. An unknown user costs as much as a wrong password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from broker.authentication.scram_credentials import ScramCredentials
+from security.password_hash import ScryptHash
+from security.sasl.scram import SCRAM_MECHANISMS, SCRAM_SHA_512, ScramCredential, ScramMechanism
+
+MAX_REMEMBERED = 1000
+
+
+class Credential(Protocol):
+    """What is stored of a password. Equal credentials are those of the same password and salt."""
+
+    def verifies(self, password: str) -> bool:
+        """Return whether this is the password. Takes time."""
+
+
+FindCredentials: TypeAlias = Callable[[str], Sequence[Credential]]
+"""Returns the credentials of a user, any of which is enough."""
+
+
+class ScramPassword(NamedTuple):
+    """The SCRAM credential of a user, for a client that sends its password as it is."""
+
+    mechanism: ScramMechanism
+    credential: ScramCredential
+
+    def verifies(self, password: str) -> bool:
+        """See `Credential`."""
+        mechanism, stored = self.mechanism, self.credential
+        salted = mechanism.salted_password(password, stored.salt, stored.iterations)
+        found = mechanism.stored_key(mechanism.client_key(salted))
+        return hmac.compare_digest(found, stored.stored_key)
+
+
+def scram_passwords(credentials: ScramCredentials) -> FindCredentials:
+    """Return the search for the credentials of SCRAM users."""
+    searches = [(mechanism, credentials.of(mechanism)) for mechanism in SCRAM_MECHANISMS.values()]
+
+    def find(user: str) -> list[Credential]:
+        return [ScramPassword(mechanism, found) for mechanism, search in searches if (found := search(user))]
+
+    return find
+
+
+def unknown_scram_user() -> Credential:
+    """Return the credential of nobody."""
+    keys = secrets.token_bytes(64), secrets.token_bytes(64)
+    return ScramPassword(SCRAM_SHA_512, ScramCredential(secrets.token_bytes(20), *keys, 4096))
+
+
+def unknown_user_of_file() -> Credential:
+    """Return the hash of nobody, with the parameters of `ottla users hash`."""
+    return ScryptHash(14, 8, 5, secrets.token_bytes(16), secrets.token_bytes(32))
+
+
+class Passwords:
+    """Checks the passwords of users."""
+
+    def __init__(
+        self, sources: Sequence[FindCredentials], nobody: Credential, max_remembered: int = MAX_REMEMBERED
+    ) -> None:
+        """nobody: what an unknown user is compared with."""
+        self._max_remembered = max_remembered
+        self._sources = sources
+        self._nobody = nobody
+        self._key = secrets.token_bytes(32)
+        self._remembered: dict[bytes, Credential] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def are_right(self, user: str, password: str) -> bool:
+        """Return whether this is the password of a user."""
+        name, secret = (text.encode("utf-8", "surrogateescape") for text in (user, password))
+        digest = hmac.digest(self._key, len(name).to_bytes(4) + name + secret, "sha256")
+        known = [one for find in self._sources for one in find(user)]
+        if (before := self._remembered.get(digest)) is not None and before in known:
+            return True
+        async with self._one_at_a_time:
+            right = await asyncio.to_thread(_first_that_verifies, known or [self._nobody], password)
+        if right is None or not known:
+            return False
+        if len(self._remembered) >= self._max_remembered:
+            self._remembered.clear()
+        self._remembered[digest] = right
+        return True
+
+
+def _first_that_verifies(credentials: Sequence[Credential], password: str) -> Credential | None:
+    return next((one for one in credentials if one.verifies(password)), None)
