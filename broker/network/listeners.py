@@ -17,6 +17,7 @@ from broker.quotas.rates import INT_MAX, Window
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.tasks import RequestTasks
 from broker.settings.config import BrokerConfig
+from broker.settings.console_checks import check_has_effect
 from broker.settings.listener_settings import ListenerSettings
 from client.wire.network import Network
 
@@ -128,6 +129,8 @@ class Listeners:
         """Raise ConfigError if the running listeners cannot use these settings."""
         for name, tls in self._tls.items():
             tls.check(_settings_of(name, after))
+        if self.console_tls is None:
+            check_has_effect(after.prefixed)
 
     def use_new_stores(self) -> None:
         """Use changed key stores and trust stores for new connections."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from broker.settings.listener_settings import CONSOLE_PREFIX
@@ -36,7 +37,12 @@ def _check_tls(config: BrokerConfig) -> None:
             rule = f"must be set because {_LISTENER} has https://"
             raise ConfigError(f"{_TLS_PREFIX}keystore.location", None, rule)
         return
-    given = next((name for name in sorted(config.prefixed) if name.startswith(_TLS_PREFIX)), None)
+    check_has_effect(config.static)  # not dynamic ones: all others would be dropped with them
+
+
+def check_has_effect(names: Iterable[str]) -> None:
+    """Raise ConfigError if one of the names is a setting of TLS; for a console without TLS."""
+    given = next((name for name in sorted(names) if name.startswith(_TLS_PREFIX)), None)
     if given is not None:
         raise ConfigError(given, None, f"has no effect without TLS: begin {_LISTENER} with https://")
 
@@ -55,7 +61,7 @@ def _check_logins(config: BrokerConfig) -> None:
         from broker.authentication.settings import token_settings  # only consoles with signed tokens need it
 
         token_settings(config.of_console())
-    elif tokens := [name for name in sorted(config.prefixed) if name.startswith(f"{CONSOLE_PREFIX}sasl.")]:
+    elif tokens := [name for name in sorted(config.static) if name.startswith(f"{CONSOLE_PREFIX}sasl.")]:
         raise ConfigError(tokens[0], None, f"has no effect: {_METHODS} does not have oauthbearer")
     if "certificate" in methods and config.of_console().value("ssl.client.auth") == "none":
         rule = f"must be requested or required, with {_LISTENER}=https://…, because {_METHODS} has certificate"

@@ -11,15 +11,20 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from broker.broker import Broker
 from broker.first_commands import first_commands
+from broker.settings.checks import ACL_AUTHORIZER
 from client.admin.admin import Admin
 from client.consumer.consumer import Consumer
 from client.producer.producer import Producer
 from ottla.cluster.ports import free_ports
+from support.authorization import allow, put_acls
 from support.broker import BrokerProcess, running_broker
 from support.browser import chromium, opened
+from support.console import console_broker, password_file
+from support.tls_listening import tls_settings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+POLL = "document.dispatchEvent(new Event('visibilitychange'))"  # not in two seconds
 OVERFLOW = "[document.documentElement.scrollWidth, window.innerWidth]"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True}
 DESKTOP = {"viewport": {"width": 1280, "height": 844}}
@@ -225,3 +230,28 @@ async def test_page_reports_when_the_broker_stops_and_resumes_answering(browser:
             await expect_state(page, "Ready")
             await expect(notice).to_be_hidden()
             await expect(names(page)).to_have_text(["orders"])
+
+
+async def test_a_user_logs_in_over_tls_and_the_page_says_when_a_right_is_gone(browser: Browser, tmp_path: Path) -> None:
+    stores = {f"ottla.console.{name}": value for name, value in tls_settings(tmp_path).items()}
+    values = stores | {
+        "ottla.console.listener": "https://127.0.0.1:0",
+        "ottla.console.authentication": "password-file",
+        "authorizer.class.name": ACL_AUTHORIZER,
+        "super.users": "User:ANONYMOUS",
+        **password_file(tmp_path, alice="alice-secret"),
+    }
+    login = {"username": "alice", "password": "alice-secret"}
+    async with console_broker(tmp_path, values) as broker:
+        assert broker.console is not None
+        put_acls(broker, [allow("User:alice", "Describe", "Cluster")])
+        url = broker.console.url
+        async with opened(browser, url, http_credentials=login, ignore_https_errors=True, allowed_error="403") as page:
+            await expect_state(page, "Ready")
+            put_acls(broker, [])
+            await page.evaluate(POLL)
+            await expect_state(page, "Refused")
+            await expect(page.locator("#notice")).to_contain_text("User:alice may not describe the cluster.")
+            put_acls(broker, [allow("User:alice", "Describe", "Cluster")])
+            await page.evaluate(POLL)
+            await expect_state(page, "Ready")

@@ -138,14 +138,22 @@ function lost() {
   setState("lost", "No answer", `The broker does not answer.${since} Trying again every ${PERIOD_MS / 1000} seconds.`);
 }
 
+function refused(reason) {
+  setState("lost", "Refused", `${reason} Trying again every ${PERIOD_MS / 1000} seconds.`);
+}
+
 async function poll() {
   clearTimeout(timer);
   try {
     const answer = await fetch("/api/cluster", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
-    if (!answer.ok) throw new Error(`status ${answer.status}`);
-    const cluster = await answer.json();
-    answeredAt = Date.now();
-    update(cluster);
+    if (answer.status === 401 || answer.status === 403) {
+      refused((await answer.json()).error);
+    } else {
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+      const cluster = await answer.json();
+      answeredAt = Date.now();
+      update(cluster);
+    }
   } catch (error) {
     console.warn(error);
     lost();

@@ -124,6 +124,13 @@ async def test_other_settings_of_the_console_cannot_change(tmp_path, name):
         assert (code, "cannot be changed while the broker runs" in message) == (42, True)
 
 
+async def test_a_console_without_tls_has_no_dynamic_certificates(tmp_path):
+    plain = {"ottla.console.listener": "127.0.0.1:0"}
+    async with https_broker(tmp_path, plain) as broker, wire_client(broker.bootstrap_servers) as client:
+        code, message = await alter_broker(client, {"ottla.console.ssl.keystore.location": "/x"})
+        assert (code, "has no effect without TLS" in message) == (42, True)
+
+
 async def test_a_changed_file_is_the_certificate_of_new_connections(tmp_path):
     first, second = (authority().issue("CN=console", sans=("localhost",)) for _ in range(2))
     async with https_broker(tmp_path, console_tls(tmp_path, first)) as broker:

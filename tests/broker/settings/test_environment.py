@@ -17,6 +17,7 @@ from support.broker import BrokerProcess
         ("KAFKA_OTTLA_LOG_FORMAT", "ottla.log.format"),
         ("OTTLA_LOG_FORMAT", "ottla.log.format"),
         ("OTTLA_CONSOLE_LISTENER", "ottla.console.listener"),
+        ("OTTLA_CONSOLE_SSL_KEYSTORE_LOCATION", "ottla.console.ssl.keystore.location"),
         ("OTTLA_JMX_PORT", "ottla.jmx.port"),
         ("OTTLA_LOG_DIRS", "log.dirs"),
         ("KAFKA_LISTENER_NAME_INTERNAL_SASL_PLAIN__X___Y", "listener.name.internal.sasl.plain_x-y"),
