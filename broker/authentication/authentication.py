@@ -8,11 +8,16 @@ from typing import Any
 
 from broker.authentication.listener import ListenerAuthentication
 from broker.authentication.scram_credentials import ScramCredentials
-from broker.authentication.settings import OAUTHBEARER, PLAIN, MechanismSettings, sasl_settings
+from broker.authentication.settings import OAUTHBEARER, PLAIN, KerberosSettings, MechanismSettings, sasl_settings
+from broker.authentication.step_threads import StepThreads
 from broker.authentication.token_validators import TokenValidators
 from broker.authentication.tokens import DelegationTokens
+from broker.errors import BrokerStartError
 from broker.requests.dispatcher import Dispatcher
 from broker.settings.config import BrokerConfig
+from security.sasl.gss_context import KerberosError
+from security.sasl.gssapi_server import GssapiServer
+from security.sasl.kerberos_names import LocalNames
 from security.sasl.oauthbearer_server import OauthBearerServer, ValidateToken
 from security.sasl.plain_server import PlainServer, PlainUsers
 from security.sasl.scram import SCRAM_MECHANISMS, new_nonce
@@ -39,6 +44,7 @@ class Authentication:
         self._tokens = tokens
         self._now_ms = now_ms
         self._validators = TokenValidators(now_ms)
+        self._threads = StepThreads()
 
     def of(self, listener: str, dispatcher: Dispatcher) -> ListenerAuthentication:
         """Return the authentication of one listener. Raises BrokerStartError."""
@@ -49,6 +55,7 @@ class Authentication:
             dispatcher,
             failure_delay_s=self._config.connection_failed_authentication_delay_ms / 1000,
             now_ms=self._now_ms,
+            step_elsewhere=self._threads.step,
         )
 
     async def start(self) -> None:
@@ -57,13 +64,15 @@ class Authentication:
 
     def services(self) -> list[Coroutine[Any, Any, None]]:
         """Return the work to run while the broker serves."""
-        return self._validators.services()
+        return [self._threads.run(), *self._validators.services()]
 
     def _mechanism(self, settings: MechanismSettings) -> NewSaslServer:
         if settings.name == PLAIN:
             return partial(PlainServer, PlainUsers(settings.options))
         if settings.name == OAUTHBEARER:
             return partial(OauthBearerServer, self._token_validator(settings))
+        if settings.kerberos is not None:
+            return _gssapi(settings.kerberos)
         mechanism = SCRAM_MECHANISMS[settings.name]
         return partial(ScramServer, mechanism, self._credentials.of(mechanism), self._tokens.of(mechanism), self._nonce)
 
@@ -71,3 +80,22 @@ class Authentication:
         if settings.tokens is None:
             return UnsecuredTokens(settings.options, self._now_ms).validate
         return self._validators.of(settings.tokens)
+
+
+def _gssapi(settings: KerberosSettings) -> NewSaslServer:
+    try:
+        from security.sasl.kerberos import Acceptor, default_realm  # gssapi is optional
+    except ImportError as error:
+        raise BrokerStartError(
+            "GSSAPI needs the Python package gssapi and MIT's Kerberos: install ottla with the extra 'kerberos' "
+            f"({error})"
+        ) from None
+    try:
+        acceptor = Acceptor(settings.keytab, settings.principal)
+    except KerberosError as error:
+        raise BrokerStartError(
+            f"{settings.jaas_setting}: the keytab {settings.keytab} must be readable and contain the key of "
+            f"{settings.principal}: {error}"
+        ) from None
+    names = LocalNames(settings.rules, default_realm())
+    return lambda: GssapiServer(acceptor.context(), names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from broker.authentication.audit import log_success
@@ -10,7 +11,7 @@ from broker.authentication.session import Session
 from broker.authentication.settings import SaslSettings
 from broker.network.connection import Connection
 from broker.requests.dispatcher import Dispatcher
-from security.sasl.server import NewSaslServer
+from security.sasl.server import NewSaslServer, SaslServer
 
 
 class ListenerAuthentication:
@@ -24,12 +25,17 @@ class ListenerAuthentication:
         *,
         failure_delay_s: float,
         now_ms: Callable[[], int],
+        step_elsewhere: Callable[[SaslServer, bytes], asyncio.Future[bytes | None]],
     ) -> None:
-        """mechanisms: starts an exchange, by the names of the mechanisms. now_ms: the clock of tokens."""
+        """mechanisms: starts an exchange, by the names of the mechanisms. now_ms: the clock of tokens.
+
+        step_elsewhere: runs a step in another thread.
+        """
         self.mechanisms = mechanisms
         self.offered = settings.offered
         self.dispatcher = dispatcher
         self.failure_delay_s = failure_delay_s
+        self.step_elsewhere = step_elsewhere
         self._settings = settings
         self._now_ms = now_ms
 
@@ -59,6 +65,7 @@ class ListenerAuthentication:
         )
         connection.principal = proved.principal
         connection.is_token_login = proved.is_token
+        connection.takes_empty_frames = False
         connection.limit_frames(connection.acceptor.max_request_bytes)
         reauth_ms = self._settings.mechanisms[established.mechanism].max_reauth_ms
         lifetimes = [reauth_ms] if reauth_ms > 0 else []

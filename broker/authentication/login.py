@@ -3,13 +3,15 @@
     [ApiVersions] SaslHandshake(mechanism) token token ...
 
 After SaslHandshake v1 a token is in a SaslAuthenticate request, and a failure is its answer; after v0 tokens are bare
-frames, and a failure has no answer. Nothing else is served: between the handshake and the tokens another request gets
-an answer of its own kind with ILLEGAL_SASL_STATE. Every failure closes the connection, after the delay of
+frames, and a failure has no answer. A connection that begins with a token of GSSAPI has no handshake, and its tokens
+are bare: clients of Kafka 0.9 do this. Nothing else is served: between the handshake and the tokens another request
+gets an answer of its own kind with ILLEGAL_SASL_STATE. Every failure closes the connection, after the delay of
 connection.failed.authentication.delay.ms; meanwhile no further frame of the connection is read.
 """
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +27,7 @@ from protocol.message import Message
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from security.sasl.errors import AuthenticationFailedError, SaslError
+from security.sasl.gss_context import GSSAPI
 from security.sasl.server import Authenticated, SaslServer
 
 if TYPE_CHECKING:
@@ -35,6 +38,10 @@ _pack_size = struct.Struct(">i").pack
 
 MAX_REFUSED_BYTES = 8 * 1024
 """A larger request before the login gets no answer: it would have to be decoded, which takes time."""
+
+
+_GSSAPI_TOKEN = 0x60
+"""The first byte of a token of GSSAPI (RFC 2743, section 3.1); no API of Kafka has a key that begins with it."""
 
 
 class Established(NamedTuple):
@@ -75,6 +82,50 @@ class _HeldRefusal:
             self._timer.cancel()
 
 
+class _StepElsewhere:
+    """The answer to a token whose step runs in another thread, because it reads files: a `PendingAnswer`."""
+
+    def __init__(
+        self,
+        step: asyncio.Future[bytes | None],
+        conclude: Callable[[Callable[[], bytes | None]], Answer | PendingAnswer | None],
+    ) -> None:
+        """conclude: makes the answer of a function that returns or raises what the step does."""
+        self._step = step
+        self._conclude = conclude
+        self._is_abandoned = False
+        self._outcome: Answer | PendingAnswer | None = None
+        self._error: Exception | None = None
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """See `PendingAnswer`."""
+        self._step.add_done_callback(lambda _: self._stepped(callback))
+
+    def _stepped(self, callback: Callable[[], None]) -> None:
+        try:
+            self._outcome = self._conclude(self._step.result)
+        except asyncio.CancelledError:
+            self._error = CloseConnectionError("the broker is stopping")
+        except Exception as error:
+            self._error = error
+        if self._outcome is None or isinstance(self._outcome, list):
+            callback()
+        elif not self._is_abandoned:
+            self._outcome.on_ready(callback)  # the login has failed, and its end is held back
+
+    def result(self) -> Answer | None:
+        """See `PendingAnswer`."""
+        if self._error is not None:
+            raise self._error
+        return self._outcome if self._outcome is None or isinstance(self._outcome, list) else self._outcome.result()
+
+    def abandon(self) -> None:
+        """See `PendingAnswer`. The step is completed, so that the audit log has its result."""
+        self._is_abandoned = True
+        if self._outcome is not None and not isinstance(self._outcome, list):
+            self._outcome.abandon()
+
+
 class Login:
     """The frame handler of a connection until its client is authenticated."""
 
@@ -88,12 +139,14 @@ class Login:
 
     def handle_frame(self, frame: memoryview, connection: Connection) -> Answer | PendingAnswer | None:
         """Handle one frame. Raises CloseConnectionError."""
+        return self._refusing(connection, lambda: self._handle(frame, connection))
+
+    def _refusing(
+        self, connection: Connection, handle: Callable[[], Answer | PendingAnswer | None]
+    ) -> Answer | PendingAnswer | None:
+        """Return what `handle` returns; if it refuses the client, the end of the connection, with the delay."""
         try:
-            if self._exchange is None:
-                return self._before_handshake(frame, connection)
-            if self._is_bare:
-                return self._bare_token(bytes(frame), connection, self._exchange)
-            return self._after_handshake(frame, connection, self._exchange)
+            return handle()
         except _RefusedError as refused:
             closing = CloseConnectionError(f"authentication failed: {refused}", refused.answer)
         except ProtocolError as error:
@@ -104,30 +157,45 @@ class Login:
             raise closing
         return _HeldRefusal(connection, self._listener.failure_delay_s, closing)
 
+    def _handle(self, frame: memoryview, connection: Connection) -> Answer | PendingAnswer | None:
+        if self._exchange is None:
+            return self._before_handshake(frame, connection)
+        if self._is_bare:
+            return self._bare_token(bytes(frame), connection, self._exchange)
+        return self._after_handshake(frame, connection, self._exchange)
+
     def _before_handshake(self, frame: memoryview, connection: Connection) -> Answer | PendingAnswer | None:
         api_key, version = _api(frame)
         if api_key == ApiKey.SASL_HANDSHAKE and SaslHandshakeRequest.MIN_VERSION <= version <= 1:
-            return self._handshake(frame)
+            return self._handshake(frame, connection)
         if api_key == ApiKey.API_VERSIONS and self._established is None and not self._versions_told:
             dispatcher = self._listener.dispatcher
             self._versions_told = dispatcher.serves(api_key, version)  # else the client may try another version
             return dispatcher.handle_frame(frame, connection)
+        is_first = self._established is None and not self._versions_told
+        if is_first and frame[0] == _GSSAPI_TOKEN and GSSAPI in self._listener.mechanisms:
+            self._begin(GSSAPI, connection, is_bare=True)
+            return self._handle(frame, connection)
         raise _RefusedError(f"a request (API key {api_key}, version {version}) came before SaslHandshake")
 
-    def _handshake(self, frame: memoryview) -> Answer:
+    def _begin(self, mechanism: str, connection: Connection, *, is_bare: bool) -> None:
+        self._mechanism = mechanism
+        self._exchange = self._listener.mechanisms[mechanism]()
+        self._is_bare = connection.takes_empty_frames = is_bare
+
+    def _handshake(self, frame: memoryview, connection: Connection) -> Answer:
         header, offset = decode_request_header(frame)
         request, _ = SaslHandshakeRequest.decode(frame, header.request_api_version, offset)
         response = SaslHandshakeResponse(mechanisms=list(self._listener.offered))
-        new_exchange = self._listener.mechanisms.get(request.mechanism)
-        if new_exchange is None:
+        if request.mechanism not in self._listener.mechanisms:
             response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             raise _RefusedError(f"the mechanism {request.mechanism!r} is not enabled", _answer(response, header))
-        self._mechanism = request.mechanism
-        self._exchange = new_exchange()
-        self._is_bare = header.request_api_version == 0
+        self._begin(request.mechanism, connection, is_bare=header.request_api_version == 0)
         return _answer(response, header)
 
-    def _after_handshake(self, frame: memoryview, connection: Connection, exchange: SaslServer) -> Answer:
+    def _after_handshake(
+        self, frame: memoryview, connection: Connection, exchange: SaslServer
+    ) -> Answer | PendingAnswer | None:
         api_key, version = _api(frame)
         dispatcher = self._listener.dispatcher
         if not dispatcher.serves(api_key, version):
@@ -139,38 +207,63 @@ class Login:
             raise _RefusedError(f"a request (API key {api_key}) was sent instead of SaslAuthenticate", answer)
         header, offset = decode_request_header(frame)
         request, _ = SaslAuthenticateRequest.decode(frame, version, offset)
-        try:
-            token = self._step(request.auth_bytes, exchange)
-        except AuthenticationFailedError as error:
-            response = SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error)
-            )
-            raise _RefusedError(error.reason, _answer(response, header)) from None
-        response = SaslAuthenticateResponse(error_message="", auth_bytes=token)
-        if exchange.authenticated is not None:
-            response.session_lifetime_ms = self._succeed(connection, exchange.authenticated)
-        return _answer(response, header)
 
-    def _bare_token(self, message: bytes, connection: Connection, exchange: SaslServer) -> Answer:
-        try:
-            token = self._step(message, exchange)
-        except AuthenticationFailedError as error:
-            raise _RefusedError(error.reason) from None
-        if exchange.authenticated is not None:
-            self._succeed(connection, exchange.authenticated)
-        return [_pack_size(len(token)) + token]
+        def conclude(step: Callable[[], bytes | None]) -> Answer:
+            try:
+                token = self._checked(step, exchange)
+            except AuthenticationFailedError as error:
+                response = SaslAuthenticateResponse(
+                    error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error)
+                )
+                raise _RefusedError(error.reason, _answer(response, header)) from None
+            response = SaslAuthenticateResponse(error_message="", auth_bytes=token or b"")
+            if exchange.authenticated is not None:
+                response.session_lifetime_ms = self._succeed(connection, exchange.authenticated)
+            return _answer(response, header)
 
-    def _step(self, message: bytes, exchange: SaslServer) -> bytes:
+        return self._step(bytes(request.auth_bytes), connection, exchange, conclude)
+
+    def _bare_token(
+        self, message: bytes, connection: Connection, exchange: SaslServer
+    ) -> Answer | PendingAnswer | None:
+        def conclude(step: Callable[[], bytes | None]) -> Answer | None:
+            try:
+                token = self._checked(step, exchange)
+            except AuthenticationFailedError as error:
+                raise _RefusedError(error.reason) from None
+            if exchange.authenticated is not None:
+                self._succeed(connection, exchange.authenticated)
+            return None if token is None else [_pack_size(len(token)) + token]
+
+        return self._step(message, connection, exchange, conclude)
+
+    def _step(
+        self,
+        message: bytes,
+        connection: Connection,
+        exchange: SaslServer,
+        conclude: Callable[[Callable[[], bytes | None]], Answer | None],
+    ) -> Answer | PendingAnswer | None:
+        """Let the mechanism take a message, in another thread if it reads files. conclude: makes the answer."""
         established = self._established
         if established is not None and established.mechanism != self._mechanism:
             raise _RefusedError(f"the mechanism has changed from {established.mechanism} to {self._mechanism}")
+        if not exchange.reads_files:
+            return conclude(lambda: exchange.step(message))
+        return _StepElsewhere(
+            self._listener.step_elsewhere(exchange, message),
+            lambda step: self._refusing(connection, lambda: conclude(step)),
+        )
+
+    def _checked(self, step: Callable[[], bytes | None], exchange: SaslServer) -> bytes | None:
+        """Return the message of the mechanism; a client that authenticates again must stay the same user."""
         try:
-            token = exchange.step(bytes(message))
+            token = step()
         except AuthenticationFailedError:
             raise
         except SaslError as error:
             raise _RefusedError(str(error)) from None
-        proved = exchange.authenticated
+        established, proved = self._established, exchange.authenticated
         if established is not None and proved is not None:
             before, now = established.authenticated.principal, proved.principal
             if before != now:

@@ -15,17 +15,22 @@ from urllib.parse import urlsplit
 
 from broker.settings.listener_settings import ListenerSettings
 from security.jaas import LOGIN_MODULES, JaasError, parse_jaas
+from security.sasl.gss_context import GSSAPI
+from security.sasl.kerberos_login import KerberosLogin, service_name
+from security.sasl.kerberos_names import KerberosRuleError, LocalNames
 from storage.setting import HIDDEN, ConfigError
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
-MECHANISMS: Final = (PLAIN, "SCRAM-SHA-512", "SCRAM-SHA-256", OAUTHBEARER)
+MECHANISMS: Final = (PLAIN, "SCRAM-SHA-512", GSSAPI, "SCRAM-SHA-256", OAUTHBEARER)
 """The mechanisms that Ottla has, in the order in which Kafka lists them to clients."""
 
 _ENABLED: Final = "sasl.enabled.mechanisms"
 _JAAS: Final = "sasl.jaas.config"
 _HANDLER: Final = "sasl.server.callback.handler.class"
 _JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_SERVICE_NAME: Final = "sasl.kerberos.service.name"
+_LOCAL_RULES: Final = "sasl.kerberos.principal.to.local.rules"
 _INTERNALS: Final = "org.apache.kafka.common.security"
 UNSECURED_HANDLER: Final = f"{_INTERNALS}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 _SIGNED_HANDLERS: Final = (
@@ -38,6 +43,7 @@ _HANDLERS: Final[Mapping[str, tuple[str, ...]]] = {
     "SCRAM-SHA-256": _SCRAM_HANDLERS,
     "SCRAM-SHA-512": _SCRAM_HANDLERS,
     OAUTHBEARER: (*_SIGNED_HANDLERS, UNSECURED_HANDLER),
+    GSSAPI: (f"{_INTERNALS}.authenticator.SaslServerCallbackHandler",),
 }
 """The callback handlers of each mechanism that Kafka contains; others would be Java code."""
 
@@ -58,6 +64,17 @@ class TokenSettings:
 
 
 @dataclass(frozen=True)
+class KerberosSettings:
+    """The key of a listener with GSSAPI, and how principals of clients become users."""
+
+    jaas_setting: str
+    """The full name of the JAAS line, for errors."""
+    keytab: str
+    principal: str
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class MechanismSettings:
     """One mechanism of a listener. options: of its JAAS line; they contain passwords."""
 
@@ -67,6 +84,8 @@ class MechanismSettings:
     """How long a login lasts (KIP-368); 0 or less: until the client disconnects."""
     tokens: TokenSettings | None = None
     """For OAUTHBEARER with signed tokens; None for unsigned ones."""
+    kerberos: KerberosSettings | None = None
+    """For GSSAPI."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +100,9 @@ class SaslSettings:
 
 def sasl_settings(settings: ListenerSettings) -> SaslSettings:
     """Return the SASL settings of a listener. Raises ConfigError."""
-    name, value = settings.lookup(_ENABLED)
+    value = settings.value(_ENABLED)
     assert isinstance(value, tuple)
     enabled = [str(one) for one in value]
-    if "GSSAPI" in enabled:
-        default = "" if name != _ENABLED else " (it is Kafka's default)"
-        rule = (
-            f"GSSAPI is not supported yet{default}: set {settings.prefix}{_ENABLED} to some of {', '.join(MECHANISMS)}"
-        )
-        raise ConfigError(name, ",".join(enabled), rule)
     receive: Any = settings.value("sasl.server.max.receive.size")
     return SaslSettings(
         mechanisms={one: _mechanism(settings, one) for one in MECHANISMS if one in enabled},
@@ -112,7 +125,8 @@ def _mechanism(settings: ListenerSettings, mechanism: str) -> MechanismSettings:
     handler = _handler(settings, prefix, mechanism)
     tokens = token_settings(settings, mechanism) if handler in _SIGNED_HANDLERS else None
     reauth: Any = settings.value("connections.max.reauth.ms", mechanism)
-    found = MechanismSettings(mechanism, options, reauth, tokens)
+    kerberos = _kerberos_settings(settings, prefix, options) if mechanism == GSSAPI else None
+    found = MechanismSettings(mechanism, options, reauth, tokens, kerberos)
     if mechanism == OAUTHBEARER and tokens is None:
         _checked(prefix + _JAAS, lambda: _check_unsecured(options))
     return found
@@ -121,8 +135,10 @@ def _mechanism(settings: ListenerSettings, mechanism: str) -> MechanismSettings:
 def _jaas_options(settings: ListenerSettings, prefix: str, mechanism: str) -> Mapping[str, str]:
     name, value = settings.lookup(_JAAS, mechanism)
     if name != prefix + _JAAS or value is None:
+        default = f" (the default of {_ENABLED})" if settings.lookup(_ENABLED)[1] == (GSSAPI,) else ""
         rule = (
-            f"must be set because {mechanism} is enabled, for example to '{LOGIN_MODULES[mechanism]} required ...;'; "
+            f"must be set because {mechanism} is enabled{default}, for example to "
+            f"'{LOGIN_MODULES[mechanism]} required ...;'; "
             "shorter names of this setting and JAAS files do not count"
         )
         raise ConfigError(prefix + _JAAS, None, rule)
@@ -183,6 +199,24 @@ def token_settings(settings: ListenerSettings, mechanism: str | None = None) -> 
         retry_backoff_ms=value("jwks.endpoint.retry.backoff.ms"),
         retry_backoff_max_ms=value("jwks.endpoint.retry.backoff.max.ms"),
     )
+
+
+def _kerberos_settings(settings: ListenerSettings, prefix: str, options: Mapping[str, str]) -> KerberosSettings:
+    service_setting: Any = settings.value(_SERVICE_NAME, GSSAPI)
+    login: KerberosLogin = _checked(prefix + _JAAS, lambda: KerberosLogin.of_server(options))
+    if _checked(prefix + _JAAS, lambda: service_name(options, service_setting)) is None:
+        rule = (
+            f"must be set because {GSSAPI} is enabled: the first part of the principals of brokers, for example kafka"
+        )
+        raise ConfigError(_SERVICE_NAME, None, rule)
+    name, value = settings.lookup(_LOCAL_RULES, GSSAPI)
+    assert isinstance(value, tuple)
+    rules = tuple(str(rule) for rule in value)
+    try:
+        LocalNames(rules, "")
+    except KerberosRuleError as error:
+        raise ConfigError(name, ",".join(rules), str(error)) from None
+    return KerberosSettings(prefix + _JAAS, login.keytab or "", login.principal or "", rules)
 
 
 def _check_unsecured(options: Mapping[str, str]) -> None:

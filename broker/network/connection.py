@@ -81,6 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self.port = 0
         self.principal: Principal = ANONYMOUS
         self.is_token_login = False  # the client has logged in with a delegation token
+        self.takes_empty_frames = False  # while frames are bare tokens of SASL, one of which may be empty
         self.handle_frame: HandleFrame = acceptor.handle_frame  # another one until the client is authenticated
         self._frame_limit = acceptor.max_request_bytes
         self._frame_limit_setting = _FRAME_LIMIT_SETTING
@@ -260,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._end - start < _LENGTH_BYTES:
                 break
             (size,) = _unpack_size(self._buffer, start)
-            if size <= 0 or size > self._frame_limit:
+            if (size <= 0 or size > self._frame_limit) and not (size == 0 and self.takes_empty_frames):
                 self.close(
                     f"a frame announces {size} bytes; allowed are 1 to {self._frame_limit} "
                     f"({self._frame_limit_setting})"

@@ -145,6 +145,8 @@ class BrokerConfig:
     delegation_token_secret_key: str | None
     sasl_enabled_mechanisms: tuple[str, ...]
     sasl_jaas_config: str | None  # counts only for a mechanism of a listener: see of_listener
+    sasl_kerberos_principal_to_local_rules: tuple[str, ...]
+    sasl_kerberos_service_name: str | None
     sasl_mechanism_inter_broker_protocol: str
     sasl_oauthbearer_clock_skew_seconds: int
     sasl_oauthbearer_expected_audience: tuple[str, ...] | None

@@ -69,7 +69,7 @@ REFUSED = """\
 ## Refused
 
 Settings that promise a safety that Ottla does not have yet are refused: any value of the following settings
-except the default and an empty value. A SASL listener that enables GSSAPI is refused, too.
+except the default and an empty value.
 """
 
 NO_EFFECT = """\

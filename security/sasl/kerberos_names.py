@@ -1,6 +1,6 @@
 r"""`sasl.kerberos.principal.to.local.rules`: user names from the principals of Kerberos.
 
-    RULE:[1:$1](App\..*)s/App\.(.*)/$1/g/L,RULE:[2:$1@$0](.*@EXAMPLE\\.ORG)s/@.*//,DEFAULT
+    RULE:[1:$1](App\..*)s/App\.(.*)/$1/g/L,RULE:[2:$1@$0](.*@EXAMPLE\.ORG)s/@.*//,DEFAULT
 
 A principal is `primary@REALM` or `primary/instance@REALM`. The rules are tried in order:
 

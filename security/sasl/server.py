@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from security.principal import USER, Principal
 
@@ -30,12 +30,15 @@ class Authenticated(NamedTuple):
 class SaslServer(ABC):
     """One exchange."""
 
+    reads_files: ClassVar[bool] = False
+    """Whether `step` reads or writes files, so that it must not run in the thread of an event loop."""
+
     authenticated: Authenticated | None = None
     """What the client has proved, from the end of the exchange on."""
 
     @abstractmethod
-    def step(self, message: bytes) -> bytes:
-        """Take a message of the client, return the server's.
+    def step(self, message: bytes) -> bytes | None:
+        """Take a message of the client, return the server's. None: nothing follows, not even an empty message.
 
         Raises AuthenticationFailedError, whose text the client may see; another SaslError if the client gets no
         answer.

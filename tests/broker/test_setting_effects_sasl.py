@@ -25,10 +25,12 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from security.principal import Principal
+from storage.setting import ConfigError
 from support.broker import settings
 from support.effects import shows
+from support.kerberos import HOST, kerberos_login, running_realm
 from support.polling import until
-from support.sasl import PLAIN_JAAS, listener_settings, sasl_listeners, signed, unsecured
+from support.sasl import PLAIN_JAAS, gssapi, listener_settings, sasl_listeners, signed, unsecured
 from support.wire import ConnectionClosedError, WireClient, wire_client
 
 NOW_MS = 1_800_000_000_000
@@ -56,6 +58,10 @@ async def log_in(broker: Broker, message: bytes, mechanism: str = "PLAIN") -> An
     async with connect(broker) as client:
         assert (await client.call(SaslHandshakeRequest(mechanism=mechanism), 1)).error_code == 0
         return await client.call(SaslAuthenticateRequest(auth_bytes=message), 2)
+
+
+def users(broker: Broker) -> set[Principal]:
+    return {connection.principal for connection in broker.acceptors["SASL"].connections}
 
 
 async def alice_logs_in(broker: Broker) -> bool:
@@ -126,6 +132,26 @@ async def test_a_failure_is_held_back_and_others_are_served_meanwhile(tmp_path: 
         await until(is_waiting, "the failure is held back")
         assert await alice_logs_in(broker)
         assert held_back.is_busy
+
+
+@shows("sasl.kerberos.service.name")
+async def test_kerberos_needs_the_name_of_the_service(tmp_path: Path) -> None:
+    kerberos = gssapi("SASL", tmp_path / "keytab", "kafka/localhost") | {"sasl.kerberos.service.name": ""}
+    with pytest.raises(ConfigError, match="must be set because GSSAPI is enabled"):
+        BrokerConfig.load(None, settings(tmp_path / "data") | sasl_listeners("SASL") | kerberos)
+
+
+@shows("sasl.kerberos.principal.to.local.rules")
+async def test_rules_decide_which_user_a_principal_is(tmp_path: Path) -> None:
+    with running_realm(tmp_path) as realm:
+        keytab = realm.keytab(f"kafka/{HOST}", "web/one", "nobody")
+        rules = {"sasl.kerberos.principal.to.local.rules": "RULE:[2:$1-$2](web-.*)s/-/./U"}
+        async with sasl_broker(tmp_path, gssapi("SASL", keytab, f"kafka/{HOST}"), rules) as broker:
+            async with connect(broker) as client:
+                assert await kerberos_login(client, keytab, "web/one") == 0
+                assert users(broker) == {Principal("User", "WEB.ONE")}
+            async with connect(broker) as client:
+                assert await kerberos_login(client, keytab, "nobody") == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 @shows("sasl.server.callback.handler.class")

@@ -11,7 +11,7 @@ from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from registry.embedded.store import EmbeddedStore
 from registry.znodes.configs import ConfigZnode
-from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from security.jaas import KERBEROS_MODULE, OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from security.sasl.scram import (
     SCRAM_MECHANISMS,
     ClientFinal,
@@ -55,6 +55,18 @@ def signed(listener: str, jwks: Path | str, **others: str) -> dict[str, str]:
     values = {HANDLER: SIGNED_HANDLER, "sasl.oauthbearer.jwks.endpoint.url": url}
     values |= {f"sasl.oauthbearer.{name.replace('_', '.')}": value for name, value in others.items()}
     return {prefix + name: value for name, value in values.items()}
+
+
+def gssapi(listener: str, keytab: Path | str, principal: str, **others: str) -> dict[str, str]:
+    """The settings of a listener with GSSAPI beside its other ones. others: as of `listener_settings`."""
+    prefix = f"listener.name.{listener.lower()}."
+    line = f'{KERBEROS_MODULE} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}";'
+    found = {
+        f"{prefix}sasl.enabled.mechanisms": "GSSAPI",
+        f"{prefix}gssapi.sasl.jaas.config": line,
+        "sasl.kerberos.service.name": "kafka",
+    }
+    return found | {f"{prefix}{name.replace('_', '.')}": value for name, value in others.items()}
 
 
 def sasl_listeners(*names: str) -> dict[str, str]:

@@ -8,16 +8,29 @@ import pytest
 
 from broker.authentication.settings import sasl_settings
 from broker.settings.config import BrokerConfig
-from security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from security.jaas import KERBEROS_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from storage.setting import ConfigError
 from support.reference import REFERENCE
-from support.sasl import HANDLER, PLAIN_JAAS, SIGNED_HANDLER, listener_settings, sasl_listeners, signed, unsecured
+from support.sasl import (
+    HANDLER,
+    PLAIN_JAAS,
+    SIGNED_HANDLER,
+    gssapi,
+    listener_settings,
+    sasl_listeners,
+    signed,
+    unsecured,
+)
 
 LISTENER = "SASL_PLAINTEXT"
 PREFIX = "listener.name.sasl_plaintext."
 JAAS = f"{PREFIX}plain.sasl.jaas.config"
 PLAIN = listener_settings(LISTENER, "PLAIN")
 OAUTH = listener_settings(LISTENER, "OAUTHBEARER")
+
+KERBEROS = gssapi(LISTENER, "/etc/kafka.keytab", "kafka/broker.example.org@EXAMPLE.ORG")
+KERBEROS_JAAS = f"{PREFIX}gssapi.sasl.jaas.config"
+RULES = "sasl.kerberos.principal.to.local.rules"
 
 
 def offering(*names: str) -> dict[str, str]:
@@ -56,6 +69,7 @@ RECORDED: dict[str, dict[str, str]] = {
     f"listener.name.sasl_plaintext.plain.{HANDLER}=no.Such": PLAIN | {f"{PREFIX}plain.{HANDLER}": "no.Such"},
     f"listener.name.sasl_plaintext.plain.{HANDLER}=java.lang.String": PLAIN
     | {f"{PREFIX}plain.{HANDLER}": "java.lang.String"},
+    "sasl.kerberos.principal.to.local.rules=FOO": PLAIN | {"sasl.kerberos.principal.to.local.rules": "FOO"},
     "connections.max.reauth.ms=-1": PLAIN | {"connections.max.reauth.ms": "-1"},
     "connections.max.reauth.ms=abc": PLAIN | {"connections.max.reauth.ms": "abc"},
     "sasl.server.max.receive.size=0": PLAIN | {"sasl.server.max.receive.size": "0"},
@@ -106,8 +120,25 @@ def test_what_starts_as_recorded(name: str) -> None:
 @pytest.mark.parametrize(
     ("values", "name", "rule"),
     [
-        ({}, "sasl.enabled.mechanisms", r"GSSAPI is not supported yet \(it is Kafka's default\): set listener\.name\."),
-        (offering("PLAIN", "GSSAPI"), f"{PREFIX}sasl.enabled.mechanisms", "GSSAPI is not supported yet: set"),
+        ({}, KERBEROS_JAAS, r"must be set because GSSAPI is enabled \(the default of sasl.enabled.mechanisms\)"),
+        (offering("PLAIN", "GSSAPI"), KERBEROS_JAAS, "must be set because GSSAPI is enabled, for example"),
+        (KERBEROS | {KERBEROS_JAAS: f"{KERBEROS_MODULE} required;"}, KERBEROS_JAAS, "must contain useKeyTab=true"),
+        (
+            KERBEROS | {KERBEROS_JAAS: f"{KERBEROS_MODULE} required useKeyTab=true keyTab=x;"},
+            KERBEROS_JAAS,
+            "must contain principal",
+        ),
+        (KERBEROS | {KERBEROS_JAAS: PLAIN_JAAS}, KERBEROS_JAAS, "the login module of GSSAPI must be"),
+        (KERBEROS | {"sasl.kerberos.service.name": ""}, "sasl.kerberos.service.name", "must be set because GSSAPI"),
+        (
+            KERBEROS | {KERBEROS_JAAS: KERBEROS[KERBEROS_JAAS].replace(";", " serviceName=other;")},
+            KERBEROS_JAAS,
+            "its serviceName differs from sasl.kerberos.service.name",
+        ),
+        (KERBEROS | {RULES: "FOO"}, RULES, "'FOO' must be DEFAULT, or RULE:"),
+        (KERBEROS | {RULES: ""}, RULES, "there must be a rule"),
+        (KERBEROS | {f"{PREFIX}{RULES}": "DEFAULT,BAR"}, f"{PREFIX}{RULES}", "'BAR' must be DEFAULT"),
+        (KERBEROS | {f"{PREFIX}gssapi.{HANDLER}": "no.Such"}, f"{PREFIX}gssapi.{HANDLER}", "Kafka's own handlers"),
         (ONLY_ENABLED, JAAS, "must be set because PLAIN is enabled"),
         (jaas(f"{SCRAM_MODULE} required;"), JAAS, "the login module of PLAIN must be"),
         (OAUTH, f"{PREFIX}oauthbearer.{HANDLER}", "Kafka's default.*accepts tokens without a signature: name it"),
@@ -140,3 +171,21 @@ def test_the_most_specific_setting_counts() -> None:
     assert {name: one.max_reauth_ms for name, one in found.mechanisms.items()} == {"PLAIN": 3, "SCRAM-SHA-512": 2}
     assert found.offered == ("PLAIN", "SCRAM-SHA-512")
     assert "secret" not in repr(found)
+
+
+def test_kerberos() -> None:
+    settings = sasl_settings(load(KERBEROS | {RULES: "RULE:[1:$1](a.*)s/a/b/,DEFAULT"}).of_listener(LISTENER))
+    (mechanism,) = settings.mechanisms.values()
+    assert mechanism.kerberos is not None
+    assert mechanism.kerberos.keytab == "/etc/kafka.keytab"
+    assert mechanism.kerberos.principal == "kafka/broker.example.org@EXAMPLE.ORG"
+    assert mechanism.kerberos.rules == ("RULE:[1:$1](a.*)s/a/b/", "DEFAULT")
+    assert settings.offered == ("GSSAPI",)
+
+
+def test_mechanisms_are_offered_in_the_order_of_kafka() -> None:
+    names = ("OAUTHBEARER", "SCRAM-SHA-256", "GSSAPI", "SCRAM-SHA-512", "PLAIN")
+    others = listener_settings(LISTENER, *(name for name in names if name != "GSSAPI"))
+    values = KERBEROS | others | unsecured(LISTENER) | {f"{PREFIX}sasl.enabled.mechanisms": ",".join(names)}
+    offered = sasl_settings(load(values).of_listener(LISTENER)).offered
+    assert offered == ("PLAIN", "SCRAM-SHA-512", "GSSAPI", "SCRAM-SHA-256", "OAUTHBEARER")

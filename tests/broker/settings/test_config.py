@@ -70,6 +70,8 @@ SPECIMENS = {
     "sasl.oauthbearer.jwks.endpoint.url": ("file:///jwks.json", None),
     "sasl.mechanism.inter.broker.protocol": ("PLAIN", None),
     "sasl.oauthbearer.scope.claim.name": ("scp", None),
+    "sasl.kerberos.principal.to.local.rules": ("RULE:[1:$1],DEFAULT", None),  # see sasl_settings for the bad ones
+    "sasl.kerberos.service.name": ("kafka", None),
     "sasl.oauthbearer.sub.claim.name": ("email", None),
     "sasl.oauthbearer.token.endpoint.url": ("https://login.example.org/token", None),
     "sasl.server.callback.handler.class": (

@@ -1,0 +1,167 @@
+"""Tickets and security contexts of a real KDC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from security.sasl.errors import AuthenticationFailedError, SaslMessageError
+from security.sasl.gss_context import KerberosError
+from security.sasl.gssapi_client import GssapiClient
+from security.sasl.gssapi_server import GssapiServer
+from security.sasl.kerberos_login import KerberosLogin
+from security.sasl.kerberos_names import LocalNames
+from support.kerberos import HOST, REALM, Realm, running_realm
+
+
+class Keys(NamedTuple):
+    realm: Realm
+    broker: Path
+    alice: Path
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keys]:
+    with running_realm(tmp_path_factory.mktemp("realm")) as realm:
+        yield Keys(realm, realm.keytab(f"kafka/{HOST}"), realm.keytab("alice"))
+
+
+@pytest.fixture
+def kerberos() -> Any:
+    """The module that needs the package gssapi."""
+    return pytest.importorskip("security.sasl.kerberos")
+
+
+def exchange(keys: Keys, kerberos: Any, rules: tuple[str, ...] = ("DEFAULT",)) -> GssapiServer:
+    acceptor = kerberos.Acceptor(str(keys.broker), f"kafka/{HOST}@{REALM}")
+    return GssapiServer(acceptor.context(), LocalNames(rules, kerberos.default_realm()))
+
+
+def login(keys: Keys, kerberos: Any, how: KerberosLogin) -> str:
+    """The user of a whole login."""
+    server = exchange(keys, kerberos)
+    client = GssapiClient(kerberos.initiate(how, "kafka", HOST))
+    message: bytes | None = client.first()
+    while server.authenticated is None:
+        answer = server.step(message or b"")
+        message = client.answer(answer or b"")
+    assert message is None or client.is_last
+    return server.authenticated.principal.name
+
+
+def by_keytab(keys: Keys) -> KerberosLogin:
+    return KerberosLogin(str(keys.alice), "alice")
+
+
+def test_the_default_realm(keys: Keys, kerberos: Any) -> None:
+    assert kerberos.default_realm() == REALM
+
+
+def test_without_a_default_realm(keys: Keys, kerberos: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "krb5.conf").write_text("[libdefaults]\n")
+    monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+    assert kerberos.default_realm() == ""
+
+
+def test_a_keytab(keys: Keys, kerberos: Any) -> None:
+    assert login(keys, kerberos, by_keytab(keys)) == "alice"
+
+
+def test_a_ticket_cache(keys: Keys, kerberos: Any) -> None:
+    tickets = keys.realm.tickets(keys.alice, "alice")
+    assert login(keys, kerberos, KerberosLogin(uses_ticket_cache=True, ticket_cache=f"FILE:{tickets}")) == "alice"
+
+
+def test_the_ticket_cache_of_the_environment(keys: Keys, kerberos: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{keys.realm.tickets(keys.alice, 'alice')}")
+    assert login(keys, kerberos, KerberosLogin()) == "alice"
+    assert login(keys, kerberos, KerberosLogin(uses_ticket_cache=True)) == "alice"
+
+
+def test_a_keytab_instead_of_a_ticket_cache_that_is_missing(keys: Keys, kerberos: Any, tmp_path: Path) -> None:
+    how = by_keytab(keys)._replace(uses_ticket_cache=True, ticket_cache=f"FILE:{tmp_path / 'missing'}")
+    assert login(keys, kerberos, how) == "alice"
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        (KerberosLogin("/missing.keytab", "alice"), "/missing.keytab' not found"),
+        (KerberosLogin("{alice}", "bob"), f"No key table entry found for bob@{REALM}"),
+        (KerberosLogin(uses_ticket_cache=True, ticket_cache="FILE:/missing"), "No credentials cache found"),
+        (KerberosLogin(), "No Kerberos credentials available"),
+    ],
+)
+def test_a_login_without_a_ticket(keys: Keys, kerberos: Any, how: KerberosLogin, reason: str) -> None:
+    if how.keytab == "{alice}":
+        how = how._replace(keytab=str(keys.alice))
+    with pytest.raises(KerberosError, match=reason) as refused:
+        GssapiClient(kerberos.initiate(how, "kafka", HOST))
+    assert not refused.value.is_transient
+
+
+def test_a_service_that_the_kdc_does_not_know(keys: Keys, kerberos: Any) -> None:
+    with pytest.raises(KerberosError, match=f"Server kafka/elsewhere@{REALM} not found"):
+        GssapiClient(kerberos.initiate(by_keytab(keys), "kafka", "elsewhere"))
+
+
+def test_a_kdc_that_cannot_be_reached(
+    keys: Keys, kerberos: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = Path(keys.realm.environment["KRB5_CONFIG"]).read_text()
+    (tmp_path / "krb5.conf").write_text(used.replace(f"127.0.0.1:{keys.realm.port}", "127.0.0.1:9"))
+    monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+    bob = keys.realm.keytab("bob")
+    with pytest.raises(KerberosError, match="Cannot contact any KDC") as refused:
+        kerberos.initiate(KerberosLogin(str(bob), "bob"), "kafka", HOST)
+    assert refused.value.is_transient
+
+
+@pytest.mark.parametrize(
+    ("keytab", "principal", "reason"),
+    [
+        ("/missing.keytab", f"kafka/{HOST}", "/missing.keytab' not found"),
+        ("{broker}", "kafka/elsewhere", "No key table entry found for kafka/elsewhere"),
+        ("/etc/passwd", f"kafka/{HOST}", "Unsupported key table format"),
+    ],
+)
+def test_a_server_without_a_key(keys: Keys, kerberos: Any, keytab: str, principal: str, reason: str) -> None:
+    with pytest.raises(KerberosError, match=reason):
+        kerberos.Acceptor(keytab.replace("{broker}", str(keys.broker)), principal)
+
+
+def test_a_replayed_token_may_be_sent_anew(keys: Keys, kerberos: Any) -> None:
+    token = GssapiClient(kerberos.initiate(by_keytab(keys), "kafka", HOST)).first()
+    exchange(keys, kerberos).step(token)
+    with pytest.raises(SaslMessageError, match="replay"):
+        exchange(keys, kerberos).step(token)
+
+
+def test_tokens_that_are_none(keys: Keys, kerberos: Any) -> None:
+    token = GssapiClient(kerberos.initiate(by_keytab(keys), "kafka", HOST)).first()
+    changed = bytearray(token)
+    changed[-1] ^= 1
+    proof = exchange(keys, kerberos).step(token) or b""
+    for wrong in (b"x", token[:100], bytes(changed), b"`" + token, proof, b"\0" * 1000):
+        with pytest.raises(AuthenticationFailedError):
+            exchange(keys, kerberos).step(wrong)
+
+
+def test_a_ticket_for_another_service(keys: Keys, kerberos: Any) -> None:
+    keys.realm.keytab(f"other/{HOST}")
+    token = GssapiClient(kerberos.initiate(by_keytab(keys), "other", HOST)).first()
+    with pytest.raises(AuthenticationFailedError):
+        exchange(keys, kerberos).step(token)
+
+
+def test_new_keys_of_the_broker_count_at_once(keys: Keys, kerberos: Any) -> None:
+    principal = f"rotated/{HOST}"
+    file = keys.realm.keytab(principal)
+    acceptor = kerberos.Acceptor(str(file), principal)
+    keys.realm.run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {file} {principal}")  # with new keys
+    server = GssapiServer(acceptor.context(), LocalNames(["DEFAULT"], REALM))
+    token = GssapiClient(kerberos.initiate(by_keytab(keys), "rotated", HOST)).first()
+    assert server.step(token)
