@@ -19,6 +19,7 @@ from client.wire.client_security import sasl_login
 from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.sasl_login import SaslLogin
 from client.wire.security_options import SecurityOptions
+from security.sasl.gss_context import GSSAPI
 from storage.setting import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -100,8 +101,14 @@ def _login(settings: ListenerSettings, random: random_module.Random) -> SaslLogi
             sasl_mechanism=str(mechanism),
             sasl_jaas_config=None if jaas is None else str(jaas),
             sasl_oauthbearer_token_endpoint_url=None if url is None else str(url),
+            sasl_kerberos_service_name=_service_name(settings) if mechanism == GSSAPI else None,
         )
+        return sasl_login(options, random)
     except InvalidOptionError as error:
         rule = str(error).partition(": ")[2]
         raise ConfigError(jaas_setting, None, f"brokers log in with {mechanism}: the value {rule}") from None
-    return sasl_login(options, random)
+
+
+def _service_name(settings: ListenerSettings) -> str | None:
+    value: Any = settings.value("sasl.kerberos.service.name", GSSAPI)
+    return value or None

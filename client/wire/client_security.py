@@ -7,12 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from client.errors import InvalidOptionError
+from client.options import refuse
 from client.wire.connection_security import ConnectionSecurity
-from client.wire.login_options import EndpointTokens, Login, PasswordLogin, UnsecuredTokens, login_of
+from client.wire.login_options import (
+    EndpointTokens,
+    KerberosTickets,
+    PasswordLogin,
+    ProvidedTokens,
+    UnsecuredTokens,
+    login_of,
+)
 from client.wire.oauth_tokens import TokenEndpoint, TokenSource, program_tokens
 from client.wire.sasl_login import NewExchange, SaslLogin
 from client.wire.security_options import SecurityOptions
 from security.sasl.client_exchange import ClientExchange
+from security.sasl.gss_context import GSSAPI
 from security.sasl.oauthbearer_client import OAuthBearerClient
 from security.sasl.plain_client import PlainClient
 from security.sasl.scram import SCRAM_MECHANISMS
@@ -31,7 +40,10 @@ def connection_security(options: SecurityOptions, random: random_module.Random) 
 def sasl_login(options: SecurityOptions, random: random_module.Random) -> SaslLogin:
     """Return the login of options that have one. Raises InvalidOptionError."""
     mechanism = options.sasl_mechanism or ""
-    return SaslLogin(mechanism, _exchanges(mechanism, login_of(options)), random)
+    login = login_of(options)
+    return SaslLogin(
+        mechanism, _tickets(login) if isinstance(login, KerberosTickets) else _exchanges(mechanism, login), random
+    )
 
 
 def _tls(options: SecurityOptions) -> Callable[[], ssl.SSLContext]:
@@ -56,12 +68,21 @@ def _tls(options: SecurityOptions) -> Callable[[], ssl.SSLContext]:
     return lambda: context
 
 
-def _exchanges(mechanism: str, login: Login) -> NewExchange:
+def _tickets(login: KerberosTickets) -> NewExchange:
+    try:
+        from client.wire.kerberos_tickets import TicketSource  # gssapi is optional
+    except ImportError as error:
+        rule = "needs the Python package gssapi and MIT's Kerberos: install ottla with the extra 'kerberos'"
+        raise refuse("sasl_mechanism", GSSAPI, f"{rule} ({error})") from None
+    return TicketSource(login).exchange
+
+
+def _exchanges(mechanism: str, login: PasswordLogin | ProvidedTokens | EndpointTokens | UnsecuredTokens) -> NewExchange:
     """Return the function that makes the exchange of each login."""
     if isinstance(login, PasswordLogin):
         username, password, is_token = login
 
-        async def with_password() -> ClientExchange:
+        async def with_password(host: str) -> ClientExchange:
             if mechanism == "PLAIN":
                 return PlainClient(username, password)
             return ScramClient(SCRAM_MECHANISMS[mechanism], username, password, is_token=is_token)
@@ -70,7 +91,7 @@ def _exchanges(mechanism: str, login: Login) -> NewExchange:
     if isinstance(login, UnsecuredTokens):
         claims = login.options
 
-        async def with_unsecured_token() -> ClientExchange:
+        async def with_unsecured_token(host: str) -> ClientExchange:
             return OAuthBearerClient(unsecured_token(claims, time.time()), unsecured_extensions(claims))
 
         return with_unsecured_token
@@ -79,7 +100,7 @@ def _exchanges(mechanism: str, login: Login) -> NewExchange:
         TokenEndpoint(login).token if isinstance(login, EndpointTokens) else program_tokens(login.provider)
     )
 
-    async def with_token() -> ClientExchange:
+    async def with_token(host: str) -> ClientExchange:
         return OAuthBearerClient(await tokens(), extensions)
 
     return with_token

@@ -343,15 +343,19 @@ class Connection(asyncio.BufferedProtocol):
         self._check_at(deadline)
         return cast("asyncio.Future[R]", future)
 
+    def send_token(self, token: bytes) -> None:
+        """Send a bare SASL token that has no answer. Raises ConnectionLostError if the connection has ended."""
+        if self._error is not None:
+            raise self._error
+        self._transport.write(len(token).to_bytes(4, "big") + token)
+
     async def exchange_token(self, token: bytes) -> bytes:
         """Send a bare SASL token and return the broker's; no request may be in flight.
 
         Raises ConnectionLostError, RequestTimeoutError.
         """
-        if self._error is not None:
-            raise self._error
+        self.send_token(token)
         self._token = self._loop.create_future()
-        self._transport.write(len(token).to_bytes(4, "big") + token)
         try:
             async with asyncio.timeout(self._request_timeout_s):
                 return await self._token

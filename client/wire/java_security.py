@@ -10,7 +10,9 @@ SECURITY: Final = ("sasl.", "security.", "ssl.")
 """How the names of settings of TLS and SASL begin."""
 
 _BEGINNINGS: Final = (
-    "sasl.kerberos.",
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.ticket.renew.",
     "sasl.login.connect.timeout.ms",
     "sasl.login.read.timeout.ms",
     "sasl.login.refresh.",

@@ -1,4 +1,4 @@
-"""The login that a client's SASL options describe: a user with a password, or a source of tokens.
+"""The login that a client's SASL options describe: a user with a password, a source of tokens, or Kerberos.
 
 `sasl_jaas_config` is a line as Kafka writes it; its login module must be that of the mechanism. What it contains and
 the options of their own exclude each other.
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from client.options import check_choice, refuse
 from security.jaas import JaasError, parse_jaas
+from security.sasl.gss_context import GSSAPI
+from security.sasl.kerberos_login import KerberosLogin, service_name
 from security.secret import HIDDEN, revealed
 
 if TYPE_CHECKING:
     from client.wire.security_options import SecurityOptions, TokenProvider
 
 OAUTHBEARER: Final = "OAUTHBEARER"
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, GSSAPI)
 
 PROVIDER: Final = "sasl_oauth_token_provider"
 URL: Final = "sasl_oauthbearer_token_endpoint_url"
@@ -27,6 +29,9 @@ SCOPE: Final = "sasl_oauthbearer_scope"
 USERNAME: Final = "sasl_plain_username"
 PASSWORD: Final = "sasl_plain_password"
 JAAS: Final = "sasl_jaas_config"
+SERVICE: Final = "sasl_kerberos_service_name"
+
+_SERVICE_OF_BROKERS: Final = "kafka"
 
 _UNSECURED: Final = "unsecuredLogin"
 _EXTENSION: Final = "extension_"
@@ -68,7 +73,14 @@ class UnsecuredTokens(NamedTuple):
     options: Mapping[str, str]
 
 
-Login = PasswordLogin | ProvidedTokens | EndpointTokens | UnsecuredTokens
+class KerberosTickets(NamedTuple):
+    """Tickets of Kerberos for the brokers, whose principals are `service/host`."""
+
+    login: KerberosLogin
+    service: str
+
+
+Login = PasswordLogin | ProvidedTokens | EndpointTokens | UnsecuredTokens | KerberosTickets
 
 
 def login_of(options: SecurityOptions) -> Login:
@@ -76,14 +88,16 @@ def login_of(options: SecurityOptions) -> Login:
     mechanism = options.sasl_mechanism
     if mechanism is None:
         raise refuse("sasl_mechanism", None, f"{options.security_protocol} needs one of {', '.join(MECHANISMS)}")
-    if mechanism == "GSSAPI":
-        raise refuse("sasl_mechanism", mechanism, f"is not supported yet; use one of {', '.join(MECHANISMS)}")
     check_choice("sasl_mechanism", mechanism, MECHANISMS)
     jaas = _jaas_options(options, mechanism)
+    if mechanism != GSSAPI:
+        _refuse_if_given(options, SERVICE, f"is only for sasl_mechanism {GSSAPI}")
     if mechanism == OAUTHBEARER:
         return _tokens(options, jaas)
     for name in (PROVIDER, URL, CLIENT_ID, CLIENT_SECRET, SCOPE):
         _refuse_if_given(options, name, f"is only for sasl_mechanism {OAUTHBEARER}")
+    if mechanism == GSSAPI:
+        return _tickets(options, jaas)
     return _password(options, mechanism, jaas)
 
 
@@ -113,6 +127,17 @@ def _password(options: SecurityOptions, mechanism: str, jaas: Mapping[str, str] 
             raise refuse(JAAS, options.sasl_jaas_config, f"must contain {key}")
     is_token = jaas.get("tokenauth", "false").lower() == "true"
     return PasswordLogin(jaas["username"], jaas["password"], is_token)
+
+
+def _tickets(options: SecurityOptions, jaas: Mapping[str, str] | None) -> KerberosTickets:
+    for name in (USERNAME, PASSWORD):
+        _refuse_if_given(options, name, f"is not for sasl_mechanism {GSSAPI}: Kerberos knows the user by its ticket")
+    service = options.sasl_kerberos_service_name
+    try:
+        login = KerberosLogin() if jaas is None else KerberosLogin.of_client(jaas)
+        return KerberosTickets(login, service_name(jaas or {}, service) or _SERVICE_OF_BROKERS)
+    except JaasError as error:
+        raise refuse(JAAS, options.sasl_jaas_config, str(error)) from None
 
 
 def _tokens(options: SecurityOptions, jaas: Mapping[str, str] | None) -> Login:

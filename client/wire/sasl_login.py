@@ -23,8 +23,11 @@ from security.sasl.scram_client import ScramClient
 if TYPE_CHECKING:
     from client.wire.connection import Connection
 
-NewExchange = Callable[[], Awaitable[ClientExchange]]
-"""Makes the exchange of one login; it may fetch a token first. Raises KafkaError, SaslError."""
+NewExchange = Callable[[str], Awaitable[ClientExchange]]
+"""Makes the exchange of one login at a broker with this host name; it may fetch a token or a ticket first.
+
+Raises KafkaError, SaslError.
+"""
 
 _EARLIEST: Final = 0.85
 _LATEST: Final = 0.95
@@ -46,7 +49,7 @@ class SaslLogin(NamedTuple):
         Raises AuthenticationError, ConnectionLostError, RequestTimeoutError, and what `new_exchange` raises.
         """
         try:
-            exchange = await self.new_exchange()
+            exchange = await self.new_exchange(connection.host)
         except SaslError as error:
             raise AuthenticationError(f"{self._where(connection)}: {error}") from error
         await self._authenticate(connection, exchange)
@@ -113,6 +116,9 @@ async def _with_raw_tokens(connection: Connection, exchange: ClientExchange) -> 
     """Exchange the messages without headers; a broker that refuses one closes the connection."""
     message: bytes | None = exchange.first()
     while message is not None:
+        if exchange.is_last:
+            connection.send_token(message)
+            return 0
         try:
             answer = await connection.exchange_token(message)
         except ConnectionLostError as error:

@@ -35,7 +35,9 @@ class SecurityOptions:
     The login needs `sasl_mechanism`. User and password of PLAIN and SCRAM are `sasl_plain_username` and
     `sasl_plain_password`; a token of OAUTHBEARER is from `sasl_oauth_token_provider`, or from the token endpoint at
     `sasl_oauthbearer_token_endpoint_url` for a client id and its secret (OAuth's client credentials).
-    `sasl_jaas_config`, as Java's clients have it, can contain these instead (`client.wire.login_options`).
+    The ticket of GSSAPI (Kerberos) is from the user's ticket cache, or from a keytab that `sasl_jaas_config` names;
+    `sasl_kerberos_service_name` is the first part of the principals of brokers, "kafka" by default.
+    `sasl_jaas_config`, as Java's clients have it, can contain users and clients, too (`client.wire.login_options`).
 
     Raises InvalidOptionError for a value that breaks a rule. Secrets are not in the `repr`.
     """
@@ -65,6 +67,7 @@ class SecurityOptions:
     sasl_oauthbearer_client_credentials_client_id: str | None = None
     sasl_oauthbearer_client_credentials_client_secret: str | None = _secret()
     sasl_oauthbearer_scope: str | None = None
+    sasl_kerberos_service_name: str | None = None
 
     def __post_init__(self) -> None:
         for name in SECRETS:
@@ -150,6 +153,7 @@ class SecurityKeywords(TypedDict, total=False):
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: str | None
     sasl_oauthbearer_scope: str | None
+    sasl_kerberos_service_name: str | None
 
 
 def security_keywords(options: SecurityOptions) -> SecurityKeywords:

@@ -118,8 +118,6 @@ def _typed(name: str, value: object) -> Value:
 
 def _hint(name: str) -> str:
     """Return what to write instead of an unknown name."""
-    if name == "sasl.kerberos.service.name":
-        return ": GSSAPI is not supported yet"
     dotted = name.replace("_", ".").replace("-", ".")
     row = classic_name(name)
     if row is not None and dotted not in names():

@@ -10,6 +10,11 @@ from security.sasl.errors import SaslError
 class ClientExchange(Protocol):
     """One login. Call `first`, then `answer` with each message of the server until it returns None."""
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the message that was returned last has no answer if messages are bare (SaslHandshake v0)."""
+        ...
+
     def first(self) -> bytes:
         """Return the first message of the client."""
         ...

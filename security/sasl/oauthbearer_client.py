@@ -26,6 +26,8 @@ class OAuthBearerClient:
     Raises SaslError for a token or an extension that the message cannot carry.
     """
 
+    is_last: Final = False
+
     def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
         if _TOKEN.fullmatch(token) is None:
             raise SaslError("a token of OAUTHBEARER must consist of visible ASCII characters")

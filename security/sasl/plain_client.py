@@ -5,11 +5,15 @@ The password is sent as it is. Only TLS protects it on its way.
 
 from __future__ import annotations
 
+from typing import Final
+
 from security.sasl.errors import SaslError
 
 
 class PlainClient:
     """One login with a user name and a password. Raises SaslError if one of them contains a zero byte."""
+
+    is_last: Final = False
 
     def __init__(self, username: str, password: str) -> None:
         if "\0" in username or "\0" in password:

@@ -32,6 +32,8 @@ QUICK_ITERATIONS: Final = 8192
 class ScramClient:
     """One login with a user name and a password, or with the id and the HMAC of a delegation token."""
 
+    is_last: Final = False
+
     def __init__(
         self,
         mechanism: ScramMechanism,

@@ -115,7 +115,8 @@ def test_settings_without_an_effect(ottla, secured, file):
     ("line", "clue"),
     [
         ("ssl.engine.factory.class=com.example.Factory", "unknown client setting ssl.engine.factory.class"),
-        ("sasl.mechanism=GSSAPI", "not supported yet"),
+        ("sasl.kerberos.keytab=/etc/a.keytab", "unknown client setting sasl.kerberos.keytab"),
+        ("sasl.kerberos.service.name=kafka", "is only for sasl_mechanism GSSAPI"),
         ("ssl.truststore.locaton=ca.pem", "did you mean ssl.truststore.location"),
         ("sasl.login.callback.handler.class=com.example.Handler", "unknown client setting"),
         ("security.protocol=PLAINTEXT", "needs security_protocol SSL or SASL_SSL"),

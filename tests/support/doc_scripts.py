@@ -42,9 +42,10 @@ def console_examples(text: str) -> list[tuple[str, str]]:
 
 def dead_links(page: Path) -> list[str]:
     """The links to missing files, and to missing headings of pages."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     return [
         f"{target}#{anchor}" if anchor else target
-        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text())
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text)
         if "://" not in target and not _is_there(page.parent / target if target else page, anchor)
     ]
 

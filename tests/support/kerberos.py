@@ -118,6 +118,13 @@ class Realm:
         self.run("kinit", "-c", str(file), "-k", "-t", str(keytab), *arguments, principal)
         return file
 
+    def without_kdc(self) -> str:
+        """Return a file for KRB5_CONFIG whose KDC has a port that nobody listens on."""
+        file = self.folder / "krb5-without-kdc.conf"
+        used = (self.folder / "krb5.conf").read_text()
+        file.write_text(used.replace(f"127.0.0.1:{self.port}", "127.0.0.1:9"))
+        return str(file)
+
     def _variables(self) -> dict[str, str]:
         return {**os.environ, **self.environment}
 

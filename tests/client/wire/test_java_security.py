@@ -8,7 +8,9 @@ from client.wire.java_security import changes_nothing
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("sasl.kerberos.service.name", "kafka", True),
+        ("sasl.kerberos.ticket.renew.jitter", "0.05", True),
+        ("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", True),
+        ("sasl.kerberos.keytab", "/etc/a.keytab", False),
         ("sasl.login.refresh.window.factor", "0.8", True),
         ("ssl.trustmanager.algorithm", "PKIX", True),
         ("ssl.engine.factory.class", "com.example.Factory", False),

@@ -3,13 +3,15 @@
 import pytest
 
 from client.errors import InvalidOptionError
-from client.wire.login_options import EndpointTokens, PasswordLogin, UnsecuredTokens, login_of
+from client.wire.login_options import EndpointTokens, KerberosTickets, PasswordLogin, UnsecuredTokens, login_of
 from client.wire.security_options import SecurityOptions
+from security.sasl.kerberos_login import KerberosLogin
 
 SECRET = "hunter2"
 MODULES = "org.apache.kafka.common.security"
 PLAIN = f"{MODULES}.plain.PlainLoginModule required"
 SCRAM = f"{MODULES}.scram.ScramLoginModule required"
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
 OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
 URL = "http://127.0.0.1/token"
 
@@ -42,6 +44,27 @@ def test_jaas_lines(mechanism, jaas, expected):
     assert SECRET not in repr(found)
 
 
+@pytest.mark.parametrize(
+    ("jaas", "service", "expected"),
+    [
+        (None, None, KerberosTickets(KerberosLogin(), "kafka")),
+        (None, "bus", KerberosTickets(KerberosLogin(), "bus")),
+        (
+            f'{KRB5} useKeyTab=true keyTab="/k" principal="alice@X";',
+            None,
+            KerberosTickets(KerberosLogin("/k", "alice@X"), "kafka"),
+        ),
+        (
+            f"{KRB5} useTicketCache=true serviceName=bus;",
+            None,
+            KerberosTickets(KerberosLogin(uses_ticket_cache=True), "bus"),
+        ),
+    ],
+)
+def test_kerberos(jaas, service, expected):
+    assert login("GSSAPI", jaas, sasl_kerberos_service_name=service) == expected
+
+
 def test_client_credentials_in_a_jaas_line():
     jaas = f'{OAUTH} clientId="me" clientSecret="{SECRET}" scope="kafka" extension_traceId="7";'
     found = login("OAUTHBEARER", jaas, sasl_oauthbearer_token_endpoint_url=URL)
@@ -57,6 +80,9 @@ def test_client_credentials_in_a_jaas_line():
         ("PLAIN", f"{PLAIN} password={SECRET};", "must contain username"),
         ("PLAIN", f"{PLAIN} username=a password={SECRET}", "semicolon"),
         ("OAUTHBEARER", f"{OAUTH};", "unsecuredLogin"),
+        ("GSSAPI", f"{PLAIN} username=a password={SECRET};", "the login module of GSSAPI must be"),
+        ("GSSAPI", f"{KRB5} storePass={SECRET};", "must contain useKeyTab=true or useTicketCache=true"),
+        ("GSSAPI", f"{KRB5} useKeyTab=true keyTab=k storePass={SECRET};", "must contain principal"),
     ],
 )
 def test_a_wrong_jaas_line(mechanism, jaas, rule):

@@ -98,7 +98,7 @@ def recorded_login(name, frames):
     first = next(sent_tokens(frames), b"\0alice\0alice-secret")
     password = "wrong" if "wrong password" in name else "pencil"
 
-    async def exchange():
+    async def exchange(host):
         if mechanism == "OAUTHBEARER":
             _, token, *extensions = first.removesuffix(b"\1\1").decode().split("\1")
             pairs = dict(one.split("=", 1) for one in extensions)

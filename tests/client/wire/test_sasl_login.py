@@ -89,7 +89,7 @@ async def test_many_iterations_of_scram_are_left_to_a_thread(broker, iterations)
             threads.append(threading.current_thread())
             return super().answer(message)
 
-    async def new_exchange():
+    async def new_exchange(host):
         return Observed(SCRAM_SHA_256, USER, PASSWORD)
 
     security = ConnectionSecurity(login=SaslLogin("SCRAM-SHA-256", new_exchange, random.Random(1)))
