@@ -1,9 +1,11 @@
-"""What an authorizer costs: one small produce request, to a broker without one and to one with 10,000 ACLs.
+"""What ACLs and quotas cost: one small produce request, to a broker without them and with them.
 
     python -m benchmarks.authorization --rounds 5
 
-Each round starts both brokers with an empty directory, one after the other; medians are compared. The topic's ACLs
-allow Write to the user of the load, so every request needs a decision: it is cached after the first one.
+Each round starts the brokers with an empty directory, one after the other, in the opposite order every second time. A
+share compares two brokers of one round, and the median of the rounds' shares counts: the machine may do other work. The
+topic's ACLs allow Write to the user of the load, so every request needs a decision: it is cached after the first one.
+The quotas are of the user, for bytes and for time, and are not reached.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import statistics
 from benchmarks.run import Load
 from benchmarks.server import Ottla
 from client.admin.admin import Admin
+from client.admin.quotas import QuotaEntity
 from ottla.acls import AccessRule, AclBinding, Operation, PatternType, Permission, ResourcePattern, ResourceType
 
 ACLS = 10_000
 ANONYMOUS = "User:ANONYMOUS"
+QUOTAS = {"producer_byte_rate": 1e12, "request_percentage": 1e6}
 
 
 class OttlaWithAcls(Ottla):
@@ -52,6 +56,24 @@ class OttlaWithAcls(Ottla):
                 assert not any(outcomes.values()), outcomes
 
 
+class OttlaWithAclsAndQuotas(OttlaWithAcls):
+    """The same broker, with quotas of the user of the load."""
+
+    name = "ottla with ACLs and quotas"
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        super().create_topic(topic, partitions)
+        asyncio.run(self._set_quotas())
+
+    async def _set_quotas(self) -> None:
+        async with Admin(bootstrap_servers=self.bootstrap) as admin:
+            outcomes = await admin.alter_client_quotas({QuotaEntity(user="ANONYMOUS"): QUOTAS})
+            assert not any(outcomes.values()), outcomes
+
+
+KINDS = (Ottla, OttlaWithAcls, OttlaWithAclsAndQuotas)
+
+
 def measure(kind: type[Ottla], requests: int) -> float:
     """CPU of one request in microseconds."""
     with kind() as server:
@@ -65,15 +87,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=100_000)
     options = parser.parse_args()
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {kind.name: [] for kind in KINDS}
     for number in range(options.rounds):
-        kinds = [Ottla, OttlaWithAcls] if number % 2 == 0 else [OttlaWithAcls, Ottla]
-        for kind in kinds:
-            found.setdefault(kind.name, []).append(measure(kind, options.requests))
-    plain, with_acls = (statistics.median(found[kind.name]) for kind in (Ottla, OttlaWithAcls))
+        for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
+            found[kind.name].append(measure(kind, options.requests))
+    plain = found[Ottla.name]
     for name, values in found.items():
-        print(f"{name}: {statistics.median(values):.2f} us a request ({', '.join(f'{one:.2f}' for one in values)})")
-    print(f"with ACLs: {100 * (with_acls / plain - 1):+.1f} %")
+        share = statistics.median(one / other - 1 for one, other in zip(values, plain, strict=True))
+        each = ", ".join(f"{one:.2f}" for one in values)
+        print(f"{name}: {statistics.median(values):.2f} us a request ({each}), {share:+.1%}")
 
 
 if __name__ == "__main__":

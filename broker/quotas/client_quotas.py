@@ -160,12 +160,13 @@ class ClientQuotas:
         throttle_ms = context.throttle_ms
         if limits is NO_LIMITS:
             return throttle_ms
+        now_s = self.now_s()
         if is_produce and (produce := limits.produce) is not None:
-            throttle_s = produce.measure.record(context.request_bytes, self.now_s())
+            throttle_s = produce.measure.record(context.request_bytes, now_s)
             if throttle_s:
                 throttle_ms = max(throttle_ms, produce.throttle(throttle_s))
         if (request := limits.request) is not None:
-            throttle_s = request.measure.record(context.worked_s * 100, self.now_s())
+            throttle_s = request.measure.record(context.worked_s * 100, now_s)
             if throttle_s:
                 throttle_ms = max(throttle_ms, request.throttle(min(throttle_s, self._window.sample_s)))
         return throttle_ms
