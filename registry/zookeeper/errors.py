@@ -34,6 +34,8 @@ _MEANINGS: dict[type[Exception], tuple[type[RegistryError], str]] = {
     kazoo.BadArgumentsError: (BadArgumentsError, "ZooKeeper refuses the arguments"),
     kazoo.NoNodeError: (NoNodeError, "there is no such node"),
     kazoo.NoAuthError: (NoAuthError, "the ACL does not allow it"),
+    kazoo.AuthFailedError: (NoAuthError, "the servers require a login or a client certificate"),
+    kazoo.SessionClosedRequireSaslError: (NoAuthError, "the servers require a login with SASL"),
     kazoo.BadVersionError: (BadVersionError, "the version is not the expected one"),
     kazoo.NoChildrenForEphemeralsError: (NoChildrenForEphemeralsError, "the parent is ephemeral"),
     kazoo.NodeExistsError: (NodeExistsError, "the node exists already"),

@@ -95,7 +95,16 @@ def reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLEOFError | ConnectionResetError):
         return "the server closed the connection during the TLS handshake (is this its port for TLS?)"
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {(error.reason or str(error)).lower().replace('_', ' ')}"
+        return _openssl_reason(error)
     if isinstance(error, TimeoutError):
         return "the server does not answer the TLS handshake (is this its port for TLS?)"
     return error.strerror or str(error)
+
+
+def _openssl_reason(error: ssl.SSLError) -> str:
+    text = (error.reason or str(error)).lower().replace("_", " ")
+    _, is_alert, alert = text.partition(" alert ")
+    if not is_alert:
+        return f"TLS failed: {text}"
+    hint = " (does it require another client certificate?)" if "certificate" in alert or "unknown ca" in alert else ""
+    return f"the server answers with the TLS alert {alert}{hint}"

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 
 import pytest
+from kazoo import exceptions as kazoo
 
 from registry.errors import ConnectionLossError, InvalidAclError, NoAuthError, RegistryLoginError
 from registry.interface import Acl, ConnectionState, Create
 from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.errors import translated
 from registry.zookeeper.registry import ZooKeeperRegistry
 from registry.zookeeper.security import UNSECURED
 from registry.zookeeper.session import end_session
@@ -183,3 +185,9 @@ async def test_the_session_of_another_user_can_be_ended_with_its_password():
         address = ZooKeeperAddress.parse(secured_zookeeper().address)
         async with heard(registry, ConnectionState.EXPIRED):
             assert await end_session(address, registry.credentials, 10_000, security)
+
+
+@pytest.mark.parametrize("error", [kazoo.SessionClosedRequireSaslError(), kazoo.AuthFailedError()])
+def test_servers_that_require_a_login(error):
+    assert isinstance(translated(error, "/"), NoAuthError)
+    assert "require a login" in str(translated(error, "/"))

@@ -16,22 +16,24 @@ from support.certificates import authority, other_authority, server_certificate
 from support.deadlines import DEADLINE_S
 
 
-def settings(trusted=authority):
-    stores = {"keystore_key": server_certificate().key_pem(), "truststore_certificates": trusted().pem()}
-    chain = server_certificate().chain_pem()
-    return TlsSettings(keystore_type="PEM", truststore_type="PEM", keystore_certificate_chain=chain, **stores)
+def settings(trusted=authority, key=server_certificate):
+    stores = {"truststore_type": "PEM", "truststore_certificates": trusted().pem()}
+    if key is not None:
+        chain = key().chain_pem()
+        stores |= {"keystore_type": "PEM", "keystore_key": key().key_pem(), "keystore_certificate_chain": chain}
+    return TlsSettings(**stores)
 
 
 class Pair:
     """Both ends of a connection; the server's end is in memory, so a test decides which bytes arrive."""
 
-    def __init__(self, host="localhost", trusted=authority):
+    def __init__(self, host="localhost", trusted=authority, client_auth="none"):
         self.errors = []
         ours, self.wire = socket.socketpair()
         self.wire.settimeout(DEADLINE_S)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = server_context(settings()).wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self.socket = TlsSocket(ours, client_context(settings(trusted)), host, self.errors.append)
+        self._tls = server_context(settings(), client_auth).wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.socket = TlsSocket(ours, client_context(settings(trusted, None)), host, self.errors.append)
         self._failure = None
 
     def handshake(self):
@@ -52,6 +54,8 @@ class Pair:
                 self.wire.sendall(self._outgoing.read())
                 self._incoming.write(self.wire.recv(65_536))
             except ssl.SSLError:
+                with contextlib.suppress(OSError):  # the client has closed the connection
+                    self.wire.sendall(self._outgoing.read())
                 return
             else:
                 self.wire.sendall(self._outgoing.read())
@@ -134,6 +138,17 @@ async def test_an_error_is_ready(pair, select):
     with pytest.raises(ssl.SSLError):
         pair.socket.recv(1)
     assert "TLS failed" in reason(pair.errors[0])
+
+
+async def test_a_client_certificate_that_is_missing_shows_after_the_handshake(select):
+    with contextlib.closing(Pair(client_auth="required")) as pair:
+        pair.handshake()
+        assert select(pair.socket) == [pair.socket]
+        with pytest.raises(ssl.SSLError):
+            pair.socket.recv(1)
+        assert reason(pair.errors[0]) == (
+            "the server answers with the TLS alert certificate required (does it require another client certificate?)"
+        )
 
 
 def test_a_shutdown_does_not_continue_in_plain_text(pair):
