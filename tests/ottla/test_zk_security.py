@@ -13,6 +13,7 @@ from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
 from registry.zookeeper.settings import NETTY_SOCKET
 from security.jaas import ZOOKEEPER_MODULE
+from support.broker import broker_process
 from support.reference import REFERENCE
 from support.secured_zookeeper import secured_zookeeper
 from support.zookeeper import new_chroot
@@ -200,3 +201,27 @@ def test_a_file_with_a_mistake(tmp_path, line, message):
 def test_a_wrong_password_is_one_line(zk, config):
     config.write_text(config.read_text().replace("kafka-secret", "wrong-secret"))
     assert "refuses the login" in zk("", "ls", code=1).err
+
+
+def test_a_cluster_is_protected_step_by_step(zk, ottla, tmp_path):
+    """The steps of docs/security.md, with a broker that is killed in between: its session is ended with its login."""
+    chroot = new_chroot()
+    settings = {"zookeeper.connect": f"{secured_zookeeper().address}{chroot}", "ottla.zookeeper.sasl.jaas.config": JAAS}
+    settings |= {"broker.id": "3", "offsets.topic.replication.factor": "1"}
+    with broker_process(tmp_path / "data", **settings) as broker:
+        ottla("topics", "create", "before", "-b", broker.bootstrap)
+        broker.kill()
+    with broker_process(tmp_path / "data", **settings, **{"zookeeper.set.acl": "true"}) as broker:
+        ottla("topics", "create", "between", "-b", broker.bootstrap)
+        protected = ["sasl:kafka:31", "world:anyone:1"]
+        found = acls(chroot)
+        assert found["/brokers/topics/before"] == ["world:anyone:31"]
+        assert found["/brokers/topics/between"] == found["/brokers/ids/3"] == protected
+        changed = zk(chroot, "secure", "--write").out.splitlines()
+        assert "/brokers/topics/before" in changed
+        assert "/brokers/topics/between" not in changed
+        ottla("topics", "create", "after", "-b", broker.bootstrap)
+        found = acls(chroot)
+        assert {path for path, acl in found.items() if acl == ["world:anyone:31"]} == {"/consumers"}
+        assert found["/config/brokers"] == found["/config/users"] == ["sasl:kafka:31"]
+        assert ottla("topics", "list", "--json", "-b", broker.bootstrap).json
