@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from security.secret import Secret
 
@@ -20,9 +21,13 @@ class DigestLogin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSecurity:
-    """tls: None for plain text. login: None for none. sets_acls: whether znodes get Kafka's ACLs when created."""
+    """tls: None for plain text. login: None for none. sets_acls: whether znodes get Kafka's ACLs when created.
 
-    tls: ssl.SSLContext | None = None
+    `tls` is called for each connection, so that new certificates in the files are used; it may raise
+    ZooKeeperSettingError.
+    """
+
+    tls: Callable[[], ssl.SSLContext] | None = None
     login: DigestLogin | None = None
     sets_acls: bool = False
 

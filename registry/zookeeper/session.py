@@ -27,7 +27,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
-from registry.errors import ConnectionLossError, RegistryClosedError, RegistryLoginError
+from registry.errors import ConnectionLossError, RegistryClosedError, RegistryLoginError, ZooKeeperSettingError
 from registry.interface import ConnectionState
 from registry.zookeeper.login import LoginRefused, log_in
 from registry.zookeeper.security import UNSECURED, ZooKeeperSecurity
@@ -63,7 +63,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's handler of threads and sockets: runs callbacks on the event loop, refuses connections after the end."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, connect_timeout_s: float, tls: ssl.SSLContext | None = None
+        self, loop: asyncio.AbstractEventLoop, connect_timeout_s: float, tls: Callable[[], ssl.SSLContext] | None = None
     ) -> None:
         super().__init__()
         self._loop = loop
@@ -113,7 +113,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
             plain: socket.socket = super().create_connection(*args, **options)
             self.socket_in_use = plain
             if self._tls is not None:
-                secured = TlsSocket(plain, self._tls, name, self._note)
+                secured = TlsSocket(plain, _context(plain, self._tls), name, self._note)
                 self.socket_in_use = secured
                 secured.handshake(self._connect_timeout_s)
         except OSError as error:
@@ -143,6 +143,15 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
             readable = [one for one in readers if one in filled or (one in ready and _has_data(one))]
             if readable or writable or broken or left_s == 0.0:
                 return readable, writable, broken
+
+
+def _context(plain: socket.socket, tls: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Return the context for a connection. Raises OSError, after which kazoo tries again; the socket is closed then."""
+    try:
+        return tls()
+    except ZooKeeperSettingError as error:
+        plain.close()
+        raise OSError(str(error)) from None
 
 
 def _has_data(one: Any) -> bool:

@@ -94,10 +94,11 @@ class ZooKeeperSettings:
                 raise _error(one.name, f"has no effect without {setting_name('ssl_client_enable')}=true")
 
     def load(self) -> ZooKeeperSecurity:
-        """Read the stores and the JAAS file. Raises ZooKeeperSettingError."""
+        """Read the JAAS file, and the stores for the first time. Raises ZooKeeperSettingError."""
         self.check()
-        tls = self._tls() if self.ssl_client_enable else None
-        return ZooKeeperSecurity(tls, self._login(), self.set_acl)
+        if self.ssl_client_enable:
+            self._tls()
+        return ZooKeeperSecurity(self._tls if self.ssl_client_enable else None, self._login(), self.set_acl)
 
     def _tls(self) -> ssl.SSLContext:
         # ssl and what reads certificates cost a start without TLS 10 ms and more.

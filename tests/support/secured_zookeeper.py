@@ -77,15 +77,15 @@ class SecuredServer(ZooKeeperServer):
 
     def security(self, *, tls=False, certificate=False, user=None, password=None, sets_acls=False):
         """How a registry reaches this server."""
-        context = login = None
+        make_context = login = None
         if tls:
             stores = {"truststore_type": "PEM", "truststore_location": str(self.folder / "ca.pem")}
             if certificate:
                 stores |= {"keystore_type": "PEM", "keystore_location": str(self.folder / "client.pem")}
-            context = client_context(TlsSettings(**stores))
+            make_context = functools.partial(client_context, TlsSettings(**stores))
         if user is not None:
             login = DigestLogin(user, Secret(USERS[user] if password is None else password))
-        return ZooKeeperSecurity(context, login, sets_acls)
+        return ZooKeeperSecurity(make_context, login, sets_acls)
 
 
 @functools.cache

@@ -13,7 +13,10 @@ from registry.zookeeper.errors import translated
 from registry.zookeeper.registry import ZooKeeperRegistry
 from registry.zookeeper.security import UNSECURED
 from registry.zookeeper.session import end_session
+from registry.zookeeper.settings import NETTY_SOCKET, ZooKeeperSettings
+from support.certificates import authority
 from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.secured_zookeeper import secured_zookeeper
 from support.tcp_proxy import TcpProxy
 from support.zookeeper import heard, new_chroot, shared_zookeeper
@@ -185,6 +188,34 @@ async def test_the_session_of_another_user_can_be_ended_with_its_password():
         address = ZooKeeperAddress.parse(secured_zookeeper().address)
         async with heard(registry, ConnectionState.EXPIRED):
             assert await end_session(address, registry.credentials, 10_000, security)
+
+
+async def test_a_new_connection_uses_new_certificates(tmp_path):
+    server, key = secured_zookeeper(), tmp_path / "key.pem"
+    authority().issue("CN=first").write(key)
+    values = {
+        "zookeeper.ssl.client.enable": True,
+        "zookeeper.clientCnxnSocket": NETTY_SOCKET,
+        "zookeeper.ssl.keystore.location": str(key),
+        "zookeeper.ssl.truststore.location": str(server.folder / "ca.pem"),
+        "zookeeper.set.acl": True,
+    }
+    security = ZooKeeperSettings.of(values.get).load()
+    chroot = new_chroot()
+    async with (
+        TcpProxy("127.0.0.1", server.tls_port) as proxy,
+        opened(security, chroot=chroot, port=proxy.port) as registry,
+    ):
+        await registry.create("/old", acl=[Acl(31, "world", "anyone")])
+        async with heard(registry, ConnectionState.SUSPENDED):
+            proxy.cut()
+        key.write_text("no key")
+        await proxy.heal()
+        await until(lambda: "contains no private key" in registry._session._handler.outcome, "the file is read")
+        async with heard(registry, ConnectionState.CONNECTED):
+            authority().issue("CN=second").write(key)
+        await registry.create("/old/new")
+        assert (await registry.get_acl("/old/new"))[0][0] == Acl(31, "x509", "CN=second")
 
 
 @pytest.mark.parametrize("error", [kazoo.SessionClosedRequireSaslError(), kazoo.AuthFailedError()])

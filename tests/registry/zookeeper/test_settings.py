@@ -75,8 +75,9 @@ def test_stores(stores, key, password, kind):
         }
     )
     assert security.sets_acls
-    assert security.tls.check_hostname
-    assert security.tls.minimum_version == security.tls.maximum_version == ssl.TLSVersion.TLSv1_2
+    context = security.tls()
+    assert context.check_hostname
+    assert context.minimum_version == context.maximum_version == ssl.TLSVersion.TLSv1_2
 
 
 @pytest.mark.parametrize(
@@ -95,12 +96,12 @@ def test_stores(stores, key, password, kind):
     ],
 )
 def test_versions(values, versions):
-    context = load(TLS | {f"zookeeper.ssl.{name}": value for name, value in values.items()}).tls
+    context = load(TLS | {f"zookeeper.ssl.{name}": value for name, value in values.items()}).tls()
     assert (context.minimum_version.name, context.maximum_version.name) == versions
 
 
 def test_an_empty_algorithm_does_not_verify_the_host():
-    context = load(TLS | {"zookeeper.ssl.endpoint.identification.algorithm": ""}).tls
+    context = load(TLS | {"zookeeper.ssl.endpoint.identification.algorithm": ""}).tls()
     assert not context.check_hostname
     assert context.verify_mode == ssl.CERT_REQUIRED
 
