@@ -8,7 +8,6 @@ and have no effect; one that would encrypt the connection to ZooKeeper is refuse
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Container, Mapping
 from typing import Final
 
@@ -51,9 +50,6 @@ def zookeeper_login(environment: Mapping[str, str], settings: Container[str]) ->
 
 
 def _properties(text: str) -> dict[str, str]:
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        raise ConfigError(KAFKA_OPTS, None, "a quotation mark is not closed") from None
-    found = (word.removeprefix("-D").partition("=") for word in words if word.startswith("-D"))
+    """Return Java's properties. Kafka's scripts split the variable at white space, and quotation marks stay."""
+    found = (word.removeprefix("-D").partition("=") for word in text.split() if word.startswith("-D"))
     return {name: value for name, _, value in found}
