@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -22,10 +23,12 @@ from client.wire.connection import Connection
 from client.wire.security_options import SecurityOptions
 from protocol.api_keys import ApiKey
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from registry.embedded.store import EmbeddedStore
 from security.jaas import KERBEROS_MODULE
 from security.principal import Principal
 from support.broker import settings
 from support.kerberos import HOST, REALM, Realm, running_realm
+from support.polling import until
 from support.sasl import gssapi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -64,8 +67,14 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     keytab = realm.keytab(f"kafka/{HOST}", "alice")
+    async with Broker(broker_config(tmp_path_factory.mktemp("data"), keytab)) as broker:
+        yield Running(realm, keytab, broker)
+
+
+def broker_config(folder: Path, keytab: Path, **others: str) -> BrokerConfig:
+    """Settings of a broker that logs in to others with the key of its listener."""
     values = {
-        **settings(tmp_path_factory.mktemp("data")),
+        **settings(folder),
         "listeners": f"SASL://{HOST}:0",
         "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
         "inter.broker.listener.name": "SASL",
@@ -73,8 +82,7 @@ async def running(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Asy
         **gssapi("SASL", keytab, f"kafka/{HOST}@{REALM}", connections_max_reauth_ms="3600000"),
         "num.partitions": "1",
     }
-    async with Broker(BrokerConfig.load(None, values)) as broker:
-        yield Running(realm, keytab, broker)
+    return BrokerConfig.load(None, values | others)
 
 
 async def opened(running: Running, host: str = HOST, **options: Any) -> Connection:
@@ -94,6 +102,27 @@ async def test_a_record_makes_the_round_trip(running: Running) -> None:
             assert record.value == b"value"
             break
     assert Principal("User", "kafka") in running.users()
+
+
+async def test_brokers_replicate(realm: Realm, tmp_path: Path) -> None:
+    """Both replicas must have a record before it is acknowledged."""
+    keytab = realm.keytab(f"kafka/{HOST}", "alice", name="replicas")
+    options: dict[str, Any] = Running(realm, keytab, None).by_keytab()  # type: ignore[arg-type]
+    store = await EmbeddedStore.open()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
+        brokers = []
+        for number in ("0", "1"):
+            own = {"broker.id": number, "controlled.shutdown.enable": "false"}
+            config = broker_config(tmp_path / number, keytab, **own)
+            brokers.append(await stack.enter_async_context(Broker(config, store=store)))
+        await until(lambda: len(brokers[0].metadata.snapshot.brokers) == 2, "both are there")
+        options["bootstrap_servers"] = brokers[0].bootstrap_servers
+        async with Admin(**options) as admin:
+            await admin.create_topic("t", assignment={0: [0, 1], 1: [1, 0]}, configs={"min.insync.replicas": "2"})
+        async with Producer(**options) as producer:
+            for partition in (0, 1):
+                await producer.send("t", b"value", partition=partition)
 
 
 async def test_the_ticket_cache_of_the_user(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

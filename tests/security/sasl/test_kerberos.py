@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 
-from security.sasl.errors import AuthenticationFailedError, SaslMessageError
+from security.sasl.errors import AuthenticationFailedError, SaslError, SaslMessageError
 from security.sasl.gss_context import KerberosError
 from security.sasl.gssapi_client import GssapiClient
 from security.sasl.gssapi_server import GssapiServer
@@ -146,6 +148,49 @@ def test_tokens_that_are_none(keys: Keys, kerberos: Any) -> None:
     for wrong in (b"x", token[:100], bytes(changed), b"`" + token, proof, b"\0" * 1000):
         with pytest.raises(AuthenticationFailedError):
             exchange(keys, kerberos).step(wrong)
+
+
+def test_mutated_messages_prove_nobody_else(keys: Keys, kerberos: Any) -> None:
+    """Bytes that Kerberos does not sign may change: then the client is still alice."""
+    random = Random(1)
+    for number in range(150):
+        server = exchange(keys, kerberos)
+        client = GssapiClient(kerberos.initiate(by_keytab(keys), "kafka", HOST))
+        message: bytes | None = client.first()
+        with contextlib.suppress(SaslError):
+            for step in range(3):
+                message = mutated(message or b"", random) if step == number % 3 else message
+                message = client.answer(server.step(message or b"") or b"")
+        assert server.authenticated is None or server.authenticated.principal.name == "alice"
+
+
+def mutated(message: bytes, random: Random) -> bytes:
+    """Change, insert, remove or cut off bytes."""
+    found = bytearray(message)
+    place = random.randrange(len(found) + 1)
+    match random.randrange(4):
+        case 0:
+            found[place : place + 1] = random.randbytes(1)
+        case 1:
+            found[place:place] = random.randbytes(random.randrange(1, 40))
+        case 2:
+            del found[place : place + random.randrange(1, 60)]
+        case _:
+            del found[place:]
+    return bytes(found)
+
+
+def test_another_mechanism_of_gss_is_refused(keys: Keys, kerberos: Any) -> None:
+    """SPNEGO (RFC 4178) would negotiate Kerberos inside of its own tokens."""
+    gssapi = pytest.importorskip("gssapi")
+    store = {"client_keytab": str(keys.alice), "ccache": "MEMORY:spnego"}
+    name = gssapi.Name("alice", gssapi.NameType.kerberos_principal)
+    credentials = gssapi.Credentials(name=name, usage="initiate", store=store)
+    service = gssapi.Name(f"kafka@{HOST}", gssapi.NameType.hostbased_service)
+    spnego = gssapi.OID.from_int_seq("1.3.6.1.5.5.2")
+    token = gssapi.SecurityContext(name=service, creds=credentials, mech=spnego, usage="initiate").step()
+    with pytest.raises(AuthenticationFailedError):
+        exchange(keys, kerberos).step(token)
 
 
 def test_a_ticket_for_another_service(keys: Keys, kerberos: Any) -> None:
