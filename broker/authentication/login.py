@@ -11,12 +11,12 @@ connection.failed.authentication.delay.ms; meanwhile no further frame of the con
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.authentication.audit import log_failure
+from broker.authentication.step_threads import SteppedAnswer
 from broker.network.connection import CloseConnectionError, Connection, PendingAnswer
 from broker.network.output import Answer
 from protocol.api_keys import ApiKey
@@ -82,50 +82,6 @@ class _HeldRefusal:
             self._timer.cancel()
 
 
-class _StepElsewhere:
-    """The answer to a token whose step runs in another thread, because it reads files: a `PendingAnswer`."""
-
-    def __init__(
-        self,
-        step: asyncio.Future[bytes | None],
-        conclude: Callable[[Callable[[], bytes | None]], Answer | PendingAnswer | None],
-    ) -> None:
-        """conclude: makes the answer of a function that returns or raises what the step does."""
-        self._step = step
-        self._conclude = conclude
-        self._is_abandoned = False
-        self._outcome: Answer | PendingAnswer | None = None
-        self._error: Exception | None = None
-
-    def on_ready(self, callback: Callable[[], None]) -> None:
-        """See `PendingAnswer`."""
-        self._step.add_done_callback(lambda _: self._stepped(callback))
-
-    def _stepped(self, callback: Callable[[], None]) -> None:
-        try:
-            self._outcome = self._conclude(self._step.result)
-        except asyncio.CancelledError:
-            self._error = CloseConnectionError("the broker is stopping")
-        except Exception as error:
-            self._error = error
-        if self._outcome is None or isinstance(self._outcome, list):
-            callback()
-        elif not self._is_abandoned:
-            self._outcome.on_ready(callback)  # the login has failed, and its end is held back
-
-    def result(self) -> Answer | None:
-        """See `PendingAnswer`."""
-        if self._error is not None:
-            raise self._error
-        return self._outcome if self._outcome is None or isinstance(self._outcome, list) else self._outcome.result()
-
-    def abandon(self) -> None:
-        """See `PendingAnswer`. The step is completed, so that the audit log has its result."""
-        self._is_abandoned = True
-        if self._outcome is not None and not isinstance(self._outcome, list):
-            self._outcome.abandon()
-
-
 class Login:
     """The frame handler of a connection until its client is authenticated."""
 
@@ -181,7 +137,8 @@ class Login:
     def _begin(self, mechanism: str, connection: Connection, *, is_bare: bool) -> None:
         self._mechanism = mechanism
         self._exchange = self._listener.mechanisms[mechanism]()
-        self._is_bare = connection.takes_empty_frames = is_bare
+        self._is_bare = is_bare
+        connection.takes_empty_frames = is_bare and mechanism == GSSAPI
 
     def _handshake(self, frame: memoryview, connection: Connection) -> Answer:
         header, offset = decode_request_header(frame)
@@ -250,7 +207,7 @@ class Login:
             raise _RefusedError(f"the mechanism has changed from {established.mechanism} to {self._mechanism}")
         if not exchange.reads_files:
             return conclude(lambda: exchange.step(message))
-        return _StepElsewhere(
+        return SteppedAnswer(
             self._listener.step_elsewhere(exchange, message),
             lambda step: self._refusing(connection, lambda: conclude(step)),
         )
