@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -17,13 +18,15 @@ from broker.requests.dispatcher import Dispatcher
 from broker.settings.config import BrokerConfig
 from security.sasl.gss_context import KerberosError
 from security.sasl.gssapi_server import GssapiServer
-from security.sasl.kerberos_names import LocalNames
+from security.sasl.kerberos_names import DEFAULT_RULE, LocalNames
 from security.sasl.oauthbearer_server import OauthBearerServer, ValidateToken
 from security.sasl.plain_server import PlainServer, PlainUsers
 from security.sasl.scram import SCRAM_MECHANISMS, new_nonce
 from security.sasl.scram_server import ScramServer
 from security.sasl.server import NewSaslServer
 from security.sasl.unsecured_tokens import UnsecuredTokens
+
+logger = logging.getLogger(__name__)
 
 
 class Authentication:
@@ -97,5 +100,8 @@ def _gssapi(settings: KerberosSettings) -> NewSaslServer:
             f"{settings.jaas_setting}: the keytab {settings.keytab} must be readable and contain the key of "
             f"{settings.principal}: {error}"
         ) from None
-    names = LocalNames(settings.rules, default_realm())
+    realm = default_realm()
+    if not realm and DEFAULT_RULE in settings.rules:
+        logger.warning("krb5.conf has no default_realm: the rule %s makes users of no principals", DEFAULT_RULE)
+    names = LocalNames(settings.rules, realm)
     return lambda: GssapiServer(acceptor.context(), names)

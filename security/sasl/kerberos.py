@@ -166,4 +166,6 @@ def _reasons() -> Iterator[None]:
         statuses = [(error.min_code, False), (error.maj_code, True)]
         texts = [text for code, is_major in statuses for text in error.get_all_statuses(code, is_major)]
         reason = next((text for text in texts if text not in ("Success", "Unknown error")), "no reason is given")
+        if not reason.isprintable():  # it can contain names from the token of a client that has proved nothing
+            reason = repr(reason)
         raise KerberosError(reason, is_transient=error.min_code in _TRANSIENT) from None

@@ -37,6 +37,7 @@ class Contexts:
     """Makes contexts whose steps wait until they are let go."""
 
     def __init__(self) -> None:
+        self.default_realm = "REALM.COM"
         self.may_go = threading.Event()
         self.may_go.set()
         self.threads: set[threading.Thread] = set()
@@ -58,7 +59,7 @@ def contexts(monkeypatch: pytest.MonkeyPatch) -> Contexts:
     own = Contexts()
     library = types.ModuleType("security.sasl.kerberos")
     library.Acceptor = lambda keytab, principal: own  # type: ignore[attr-defined]
-    library.default_realm = lambda: "REALM.COM"  # type: ignore[attr-defined]
+    library.default_realm = lambda: own.default_realm  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, library.__name__, library)
     return own
 
@@ -85,6 +86,15 @@ async def test_a_login(contexts: Contexts, tmp_path: Path) -> None:
         assert connection.principal == Principal("User", "alice")
         assert (await client.call(MetadataRequest(topics=[]), 8)).cluster_id
     assert threading.current_thread() not in contexts.threads
+
+
+async def test_a_missing_default_realm_is_warned_about(
+    contexts: Contexts, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for realm, warned in (("REALM.COM", False), ("", True)):
+        contexts.default_realm = realm
+        async with broker_with_gssapi(tmp_path):
+            assert ("krb5.conf has no default_realm" in caplog.text) == warned
 
 
 async def test_other_connections_are_served_during_a_step(contexts: Contexts, tmp_path: Path) -> None:

@@ -193,6 +193,20 @@ def test_another_mechanism_of_gss_is_refused(keys: Keys, kerberos: Any) -> None:
         exchange(keys, kerberos).step(token)
 
 
+@pytest.mark.parametrize(
+    ("service", "shown"), [(b"k\r\x1b[m", r"ticket for k\r\x1b[m/elsewhere@"), (b"k\xff\xfea", "failure")]
+)
+def test_a_reason_contains_no_control_characters(keys: Keys, kerberos: Any, service: bytes, shown: str) -> None:
+    """The name of the service is not signed, and is in the reason if the ticket cannot be decrypted."""
+    token = bytearray(GssapiClient(kerberos.initiate(by_keytab(keys), "kafka", HOST)).first())
+    encrypted = token.index(HOST.encode()) + 100
+    token[encrypted] ^= 1
+    with pytest.raises(AuthenticationFailedError) as refused:
+        exchange(keys, kerberos).step(token.replace(b"kafka", service).replace(b"localhost", b"elsewhere"))
+    assert refused.value.reason.isprintable()
+    assert shown in refused.value.reason
+
+
 def test_a_ticket_for_another_service(keys: Keys, kerberos: Any) -> None:
     keys.realm.keytab(f"other/{HOST}")
     token = GssapiClient(kerberos.initiate(by_keytab(keys), "other", HOST)).first()
