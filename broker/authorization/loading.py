@@ -69,5 +69,5 @@ def guarded(api: Api, services: Services) -> AnyHandler:
     if services.access is not None:
         return Guarded(rule, handler, Gate(services.access, services, api.name))
     if api.key in SENT_BY_BROKERS:
-        return BetweenBrokers(handler, services.config.trusted_listener_names)
+        return BetweenBrokers(api.name, handler, services.config.trusted_listener_names)
     return handler

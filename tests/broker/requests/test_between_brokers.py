@@ -59,6 +59,16 @@ async def test_every_api_that_needs_cluster_action_is_refused(broker, outside):
     assert refused == BETWEEN_BROKERS
 
 
+async def test_the_first_refusal_is_logged(outside, caplog):
+    request = LeaderAndIsrRequest(controller_id=5, controller_epoch=9, broker_epoch=-1)
+    for _ in range(3):
+        assert (await outside.call(request)).error_code == REFUSED
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "broker.requests.between_brokers"]
+    assert line.startswith("refused LeaderAndIsr from 127.0.0.1 on listener PLAINTEXT: ")
+    assert "is answered only on INTERNAL. " in line
+    assert "ottla.inter.broker.listener.names" in line
+
+
 async def test_a_forged_controller_changes_nothing(broker, outside, inside):
     topic_id = await create_topic(outside, "t")
     state = LeaderAndIsrPartitionState(partition_index=0, controller_epoch=9, leader=5, leader_epoch=9, replicas=[0, 5])
