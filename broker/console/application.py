@@ -113,7 +113,6 @@ class Console:
         routes.add_get("/api/session", self._session)
         for path, (name, content_type) in STATIC_FILES.items():
             routes.add_get(path, _StaticFile(STATIC / name, content_type).answer)
-        self._server.paths = frozenset(one.canonical for one in routes.resources())
         return application
 
     async def _health(self, request: web.Request) -> web.Response:

@@ -62,7 +62,7 @@ class Guard:
         self._check_host(request)
         if request.method not in SAFE_METHODS:
             _check_origin(request)
-        need = NEEDS.get(request.path, Need.READ)
+        need = NEEDS.get(_route(request), Need.READ)
         if need is not Need.NOTHING:
             request_rights.set(await self._rights(request, need))
         return await handler(request)
@@ -99,7 +99,7 @@ class Guard:
         rights = Rights(
             server.services.access,
             Visitor(principal or ANONYMOUS, connection.host),
-            request.path if request.path in server.paths else "console",
+            _route(request),
             reads_all=is_open,
             acts=self._may_act(principal),
         )
@@ -146,6 +146,12 @@ class Guard:
             is_bearer = challenge.startswith("Bearer")
             error.headers.add("WWW-Authenticate", challenge + ', error="invalid_token"' * (has_failed and is_bearer))
         return error
+
+
+def _route(request: web.Request) -> str:
+    """Return the path of the route that answers a request, as it was added; "none" if no route does."""
+    resource = request.match_info.route.resource
+    return "none" if resource is None else resource.canonical
 
 
 def refused(request: web.Request, kind: type[web.HTTPException], text: str) -> web.HTTPException:

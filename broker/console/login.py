@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker.authentication.scram_credentials import ScramCredentials
 from broker.console.credential_file import CredentialFile
 from broker.console.passwords import (
-    FindCredentials,
     Passwords,
+    Source,
     scram_passwords,
     unknown_scram_user,
     unknown_user_of_file,
@@ -60,15 +60,14 @@ class ConsoleLogin:
         self._takes_passwords = bool({"scram", "password-file"} & set(methods))
         self._takes_tokens = bool({"oauthbearer", "token-file"} & set(methods))
         self._password_file = self._token_file = None
-        sources: list[FindCredentials] = []
+        sources: list[Source] = []
         if "password-file" in methods:
             name = "ottla.console.password.file"
             self._password_file = users = CredentialFile(name, config.ottla_console_password_file, ScryptHash.parse)
-            sources.append(lambda user: users.hashes.get(user, ()))
+            sources.append(Source(lambda user: users.hashes.get(user, ()), unknown_user_of_file()))
         if "scram" in methods:
-            sources.append(scram_passwords(credentials))
-        nobody = unknown_scram_user() if self._password_file is None else unknown_user_of_file()
-        self._passwords = Passwords(sources, nobody)
+            sources.append(Source(scram_passwords(credentials), unknown_scram_user()))
+        self._passwords = Passwords(sources)
         if "token-file" in methods:
             name = "ottla.console.token.file"
             self._token_file = CredentialFile(name, config.ottla_console_token_file, parse_token_digest)

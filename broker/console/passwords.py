@@ -2,7 +2,7 @@
 
 A client sends its password with every request, and a check takes milliseconds (SCRAM) or tenths of a second (scrypt).
 So checks run in a thread, one at a time, and a password that was right is remembered as a keyed hash, until the user's
-credential changes. An unknown user costs as much as a wrong password.
+credential changes. A user is looked for in every source, and an unknown one costs as much as a wrong password.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ class Credential(Protocol):
 
 FindCredentials: TypeAlias = Callable[[str], Sequence[Credential]]
 """Returns the credentials of a user, any of which is enough."""
+
+
+class Source(NamedTuple):
+    """Where users are, and what a user is compared with who is not there."""
+
+    find: FindCredentials
+    nobody: Credential
 
 
 class ScramPassword(NamedTuple):
@@ -69,13 +76,9 @@ def unknown_user_of_file() -> Credential:
 class Passwords:
     """Checks the passwords of users."""
 
-    def __init__(
-        self, sources: Sequence[FindCredentials], nobody: Credential, max_remembered: int = MAX_REMEMBERED
-    ) -> None:
-        """nobody: what an unknown user is compared with."""
+    def __init__(self, sources: Sequence[Source], max_remembered: int = MAX_REMEMBERED) -> None:
         self._max_remembered = max_remembered
         self._sources = sources
-        self._nobody = nobody
         self._key = secrets.token_bytes(32)
         self._remembered: dict[bytes, Credential] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -84,12 +87,14 @@ class Passwords:
         """Return whether this is the password of a user."""
         name, secret = (text.encode("utf-8", "surrogateescape") for text in (user, password))
         digest = hmac.digest(self._key, len(name).to_bytes(4) + name + secret, "sha256")
-        known = [one for find in self._sources for one in find(user)]
+        found = [(source.find(user), source.nobody) for source in self._sources]
+        known = [one for credentials, _ in found for one in credentials]
         if (before := self._remembered.get(digest)) is not None and before in known:
             return True
         async with self._one_at_a_time:
-            right = await asyncio.to_thread(_first_that_verifies, known or [self._nobody], password)
-        if right is None or not known:
+            compared = [one for credentials, nobody in found for one in credentials or (nobody,)]
+            right = await asyncio.to_thread(_first_that_verifies, compared, password)
+        if right is None or right not in known:
             return False
         if len(self._remembered) >= self._max_remembered:
             self._remembered.clear()

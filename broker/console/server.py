@@ -40,8 +40,6 @@ class ConsoleServer:
         self.tls = tls
         self.login: ConsoleLogin | None = None
         """Who may send requests; None if nobody has to log in, or can."""
-        self.paths: frozenset[str] = frozenset()
-        """Of the application, once it serves."""
         config = services.config
         self.open_to_all: Collection[str] = config.ottla_console_open or ()
         """What needs no login: names of `Need`."""

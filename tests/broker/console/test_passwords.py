@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from broker.console import passwords
-from broker.console.passwords import Passwords, ScramPassword
+from broker.console.passwords import Passwords, ScramPassword, Source
 from security.sasl.scram import SCRAM_MECHANISMS, ScramCredential
 
 
@@ -26,7 +26,8 @@ class Users:
     def __init__(self, **users: str) -> None:
         self.users = {name: Stored(password) for name, password in users.items()}
         self.nobody = Stored("")
-        self.passwords = Passwords([lambda user: [self.users[user]] if user in self.users else []], self.nobody)
+        self.source = Source(lambda user: [self.users[user]] if user in self.users else [], self.nobody)
+        self.passwords = Passwords([self.source])
 
 
 async def test_a_right_password_is_checked_once() -> None:
@@ -50,6 +51,15 @@ async def test_an_unknown_user_costs_a_check_and_is_never_right() -> None:
     assert users.nobody.checks == ["x", ""]
 
 
+async def test_a_user_is_looked_for_in_every_source() -> None:
+    one, other = Users(alice="a"), Users(bob="b")
+    both = Passwords([one.source, other.source])
+    assert not await both.are_right("alice", "x")
+    assert (one.users["alice"].checks, other.nobody.checks) == (["x"], ["x"])
+    assert await both.are_right("bob", "b")
+    assert one.nobody.checks == ["b"]
+
+
 async def test_what_is_remembered_ends_with_the_credential() -> None:
     users = Users(alice="a")
     assert await users.passwords.are_right("alice", "a")
@@ -68,7 +78,7 @@ async def test_a_password_is_not_that_of_another_user_with_the_same_letters() ->
 
 async def test_the_memory_is_bounded() -> None:
     users = Users(**{f"u{number}": "p" for number in range(5)})
-    bounded = Passwords([lambda user: [users.users[user]]], users.nobody, max_remembered=3)
+    bounded = Passwords([users.source], max_remembered=3)
     for _ in range(2):
         for number in range(5):
             assert await bounded.are_right(f"u{number}", "p")
