@@ -45,24 +45,29 @@ class ConsoleAcceptor:
         self.handshake_timeout_s = handshake_timeout_s
         self._max_connections = max_connections
         self._new_handler = new_handler
-        self._count = 0
-        self._servers: list[asyncio.Server | TlsServer] = []
+        self.count = 0
+        """Connections, also those in a handshake."""
+        self._plain_servers: list[asyncio.Server] = []
+        self._tls_server: TlsServer | None = None
 
     async def open(self, sockets: Sequence[socket.socket], tls: ListenerTls | None, backlog: int) -> None:
         """Accept connections on sockets that already listen."""
         if tls is not None:
             from broker.network.tls_server import TlsServer  # ssl costs a plain broker 10 ms
 
-            self._servers.append(TlsServer(self, tls, sockets, backlog))
+            self._tls_server = TlsServer(self, tls, sockets, backlog)
             return
         loop = asyncio.get_running_loop()
         for one in sockets:
-            self._servers.append(await loop.create_server(self._plain_connection, sock=one, backlog=backlog))
+            self._plain_servers.append(await loop.create_server(self._plain_connection, sock=one, backlog=backlog))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop accepting, and end all handshakes. Connections stay open."""
-        for server in self._servers:
+        for server in self._plain_servers:
             server.close()
+        if self._tls_server is not None:
+            self._tls_server.close()
+            await self._tls_server.wait_closed()
 
     def _plain_connection(self) -> ConsoleConnection:
         return ConsoleConnection(self, self._new_handler())
@@ -75,13 +80,13 @@ class ConsoleAcceptor:
 
     def counted(self, peer: Holdable) -> None:
         """Count a connection; close it if there are too many."""
-        self._count += 1
-        if self._count > self._max_connections:
+        self.count += 1
+        if self.count > self._max_connections:
             peer.close(f"the console has {self._max_connections} connections already")
 
     def uncounted(self, peer: Holdable) -> None:
         """Remove a closed connection from the count."""
-        self._count -= 1
+        self.count -= 1
 
 
 class ConsoleConnection(asyncio.Protocol):

@@ -78,7 +78,7 @@ async def start(
     await acceptor.open(sockets, tls, backlog)
 
     async def stop() -> None:
-        acceptor.close()
+        await acceptor.close()
         await runner.cleanup()
 
     return stop

@@ -204,7 +204,8 @@ async def accepting(folder=None, **options):
     try:
         yield sockets[0].getsockname()[1]
     finally:
-        acceptor.close()
+        await acceptor.close()
+        await until(lambda: acceptor.count == 0, "all connections are closed")
 
 
 @contextlib.contextmanager
