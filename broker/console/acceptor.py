@@ -1,7 +1,8 @@
 """The connections of the console: at most MAX_CONNECTIONS, each with the user of its client certificate.
 
-They count from the moment they are accepted, so that peers that stall a TLS handshake count, too. Connections are
-closed when they are idle (aiohttp's keep-alive timeout), and handshakes that are not complete in time.
+They count from the moment they are accepted, so that peers that stall a TLS handshake count, too. One more connection
+closes the oldest one: peers that only keep connections open cannot shut out health checks. Connections are closed when
+they are idle (aiohttp's keep-alive timeout), and handshakes that are not complete in time.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from broker.network.acceptor import HANDSHAKE_TIMEOUT_S
@@ -47,6 +48,7 @@ class ConsoleAcceptor:
         self._new_handler = new_handler
         self.count = 0
         """Connections, also those in a handshake."""
+        self._connections: dict[ConsoleConnection, None] = {}  # in the order of arrival, without handshakes
         self._plain_servers: list[asyncio.Server] = []
         self._tls_server: TlsServer | None = None
 
@@ -79,13 +81,30 @@ class ConsoleAcceptor:
         return ConsoleConnection(self, self._new_handler(), tls, on_complete)
 
     def counted(self, peer: Holdable) -> None:
-        """Count a connection; close it if there are too many."""
+        """Count a connection; close the oldest one if there are too many."""
         self.count += 1
         if self.count > self._max_connections:
-            peer.close(f"the console has {self._max_connections} connections already")
+            self._oldest(peer).close(f"it is the oldest of more than {self._max_connections}")
+
+    def connected(self, connection: ConsoleConnection) -> None:
+        """Register a connection that can be served. With TLS, its handshake has been counted."""
+        if not connection.has_tls:
+            self.counted(connection)
+        self._connections[connection] = None
+
+    def disconnected(self, connection: ConsoleConnection) -> None:
+        """Remove a connection that is closed."""
+        self._connections.pop(connection, None)
+        self.uncounted(connection)
+
+    def _oldest(self, peer: Holdable) -> Holdable:
+        """Return the oldest handshake if they are more than half of all, otherwise the oldest connection."""
+        handshakes: Iterable[Holdable] = () if self._tls_server is None else self._tls_server.handshakes
+        pool = handshakes if 2 * (self.count - len(self._connections)) > self._max_connections else self._connections
+        return next((one for one in pool if not one.closed), peer)
 
     def uncounted(self, peer: Holdable) -> None:
-        """Remove a closed connection from the count."""
+        """Remove a closed connection or handshake from the count."""
         self.count -= 1
 
 
@@ -111,14 +130,18 @@ class ConsoleConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_served = False
 
+    @property
+    def has_tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self._tls is not None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self.host = str(transport.get_extra_info("peername", ("",))[0])
-        if self._on_complete is None:
-            self._acceptor.counted(self)
-        else:
+        if self._on_complete is not None:
             self._on_complete()
-        if self._tls is not None:
+        self._acceptor.connected(self)
+        if self._tls is not None and not self.closed:
             certificate = transport.get_extra_info("ssl_object").getpeercert(True)
             try:
                 self.principal = self._tls.principal(certificate)
@@ -143,7 +166,7 @@ class ConsoleConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
-        self._acceptor.uncounted(self)
+        self._acceptor.disconnected(self)
         if self._is_served:
             self._handler.connection_lost(exc)
 
@@ -157,7 +180,7 @@ class ConsoleConnection(asyncio.Protocol):
 
     def close(self, reason: str) -> None:
         """Close the connection and log the reason."""
-        logger.info("closing connection from %s to the console: %s", self.host, reason)
+        logger.info("closing connection from %s on listener %s: %s", self.host, self._acceptor.name, reason)
         self.closed = True
         assert self._transport is not None
         self._transport.abort()

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import ssl
 
 import aiohttp
 import pytest
@@ -233,34 +232,29 @@ async def test_a_handshake_that_takes_too_long_is_closed(tmp_path):
 
 
 @pytest.mark.parametrize("has_tls", [False, True])
-async def test_there_is_a_limit_of_connections_and_handshakes_count(tmp_path, has_tls):
-    folder = tmp_path if has_tls else None
-
-    async def answers():
-        try:
-            reader, writer = await asyncio.open_connection(
-                "127.0.0.1",
-                port,
-                ssl=client_tls() if has_tls else None,
-                server_hostname="localhost" if has_tls else None,
-            )
-        except (ssl.SSLError, OSError):
-            return False
-        try:
-            writer.write(b"x")
-            return await reader.read(1) == b"x"
-        except OSError:
-            return False
-        finally:
-            writer.transport.abort()
+async def test_one_connection_too_many_closes_the_oldest(tmp_path, has_tls):
+    context, name = (client_tls(), "localhost") if has_tls else (None, None)
+    async with accepting(tmp_path if has_tls else None, max_connections=4) as port:
+        peers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]  # with TLS, they stall
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
+        writer.write(b"x")
+        assert await reader.readexactly(1) == b"x"
+        with contextlib.suppress(ConnectionResetError):
+            assert await peers[0][0].read() == b""
+        for _, other in (*peers, (reader, writer)):
+            other.transport.abort()
             with contextlib.suppress(OSError):
-                await writer.wait_closed()
+                await other.wait_closed()
 
-    async with accepting(folder, max_connections=2) as port:
-        with stalled(port), stalled(port):
 
-            async def is_full():
-                return not await answers()
-
-            await until(is_full, "both peers are counted")
-        await until(answers, "there is a place again")
+async def test_handshakes_do_not_close_connections(tmp_path):
+    async with accepting(tmp_path, max_connections=4) as port, TlsClient(port) as client:
+        peers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+        with contextlib.suppress(ConnectionResetError):
+            assert await peers[0][0].read() == b""
+        client.writer.write(b"x")
+        assert await client.reader.readexactly(1) == b"x"
+        for _, other in peers:
+            other.transport.abort()
+            with contextlib.suppress(OSError):
+                await other.wait_closed()
