@@ -49,6 +49,9 @@ def check_has_effect(names: Iterable[str]) -> None:
 
 def _check_logins(config: BrokerConfig) -> None:
     methods = config.ottla_console_authentication
+    if methods and "read" in (config.ottla_console_open or ()):
+        rule = f"everybody could read without a login, and {_METHODS} would have no effect: remove one of the two"
+        raise ConfigError(f"{CONSOLE_PREFIX}open", ",".join(config.ottla_console_open or ()), rule)
     for method, name, value in (
         ("password-file", f"{CONSOLE_PREFIX}password.file", config.ottla_console_password_file),
         ("token-file", f"{CONSOLE_PREFIX}token.file", config.ottla_console_token_file),

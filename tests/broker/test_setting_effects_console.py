@@ -77,6 +77,10 @@ LISTENING = {"ottla.console.listener": "127.0.0.1:0"}
         ),
         (LISTENING | {"ottla.console.authentication": "token-file"}, "ottla.console.token.file: must be set"),
         (
+            LISTENING | {"ottla.console.authentication": "scram", "ottla.console.open": "read"},
+            "ottla.console.open=read: everybody could read without a login",
+        ),
+        (
             LISTENING | {"ottla.console.authentication": "oauthbearer"},
             "sasl.oauthbearer.jwks.endpoint.url: must be set because tokens must be signed",
         ),
