@@ -177,6 +177,16 @@ def check_callback_handler(value: object) -> None:
         raise ConfigError(_HANDLER, value, f"must be one of Kafka's own handlers: {', '.join(known)}")
 
 
+def check_own_mechanism(settings: ListenerSettings) -> None:
+    """Raise ConfigError if brokers could not log in to each other on a listener between brokers."""
+    mechanism_setting, mechanism = settings.lookup("sasl.mechanism.inter.broker.protocol")
+    enabled_setting, enabled = settings.lookup("sasl.enabled.mechanisms")
+    names: Any = enabled
+    if mechanism not in names:
+        rule = f"must be one of {enabled_setting}, which is {','.join(names)}: brokers log in with it"
+        raise ConfigError(mechanism_setting, mechanism, rule)
+
+
 def token_settings(settings: ListenerSettings, mechanism: str | None = None) -> TokenSettings:
     """Return how signed tokens are checked. Raises ConfigError."""
 

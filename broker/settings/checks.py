@@ -179,6 +179,8 @@ def _check_sasl(config: BrokerConfig) -> None:
     for listener in listeners:
         found = config.of_listener(listener.name)
         sasl.sasl_settings(found)
+        if listener.name in config.broker_listener_names:
+            sasl.check_own_mechanism(found)
         config.warnings += [text for text in sasl.sasl_warnings(found) if text not in config.warnings]
 
 
