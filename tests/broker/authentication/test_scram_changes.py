@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from broker.authentication.scram_changes import STEP, alter_credentials
 from broker.broker import Broker
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
@@ -107,6 +109,28 @@ async def add_recorded_quotas(broker: Broker) -> None:
     entities = broker.services.configs.entities
     for user in ("quotaonly", "v"):
         await entities.alter(f"users/{user}", lambda config: {**config, "producer_byte_rate": "1"})
+
+
+async def test_other_tasks_run_while_many_entries_are_checked(broker: Broker) -> None:
+    """Counted are the turns of another task, not time. No entry is written: each has too few iterations."""
+    assert broker.services is not None
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    entries = [
+        ScramCredentialUpsertion(name=f"u{number}", mechanism=1, iterations=1, salt=b"s", salted_password=b"p")
+        for number in range(20 * STEP)
+    ]
+    counting = asyncio.create_task(count())
+    results = await alter_credentials(broker.services.configs.entities, [], entries)
+    counting.cancel()
+    assert {result.code for result in results.values()} == {ErrorCode.UNACCEPTABLE_CREDENTIAL}
+    assert turns >= 19
 
 
 async def test_a_change_takes_effect_for_the_next_login(broker: Broker, client: WireClient) -> None:
