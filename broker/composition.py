@@ -33,6 +33,7 @@ from client.wire.backoff import Backoff
 from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.network import Network
 from client.wire.node_connection import ConnectionOptions
+from client.wire.setup_timeouts import SetupTimeouts
 from registry.interface import Registry
 from storage.compaction.compactor import Compactor
 from storage.compaction.log_cleaner import LogCleaner
@@ -67,6 +68,9 @@ class Composition:
         self._backoff = backoff
         self._between_brokers = self._security_of(config.inter_broker_listener_name)
         self._from_controller = self._security_of(config.controller_listener_name)
+        self._setup = SetupTimeouts(
+            config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms, rng
+        )
 
     def _security_of(self, listener: str) -> ConnectionSecurity:
         """Return TLS and the login of connections to other brokers, on this listener. Raises ConfigError."""
@@ -122,6 +126,7 @@ class Composition:
             metadata=self._metadata,
             network=self._network,
             security=self._between_brokers,
+            setup=self._setup,
             registry=registry,
             broker_epoch=lambda: services.broker_epoch,
             now_s=asyncio.get_running_loop().time,
@@ -143,6 +148,7 @@ class Composition:
                 config,
                 network=self._network,
                 security=self._between_brokers,
+                setup=self._setup,
                 replicas=replicas,
                 metadata=self._metadata,
                 topics=topics,
@@ -193,4 +199,4 @@ class Composition:
     def controller_connection(self, client_id: str) -> ConnectionOptions:
         """For connections from and to the controller."""
         timeout_s = self._config.controller_socket_timeout_ms / 1000
-        return ConnectionOptions(self._network, client_id, timeout_s, security=self._between_brokers)
+        return ConnectionOptions(self._network, client_id, timeout_s, security=self._between_brokers, setup=self._setup)

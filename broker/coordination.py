@@ -19,6 +19,7 @@ from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
 from client.wire.connection_security import ConnectionSecurity
 from client.wire.network import Network
 from client.wire.node_connection import ConnectionOptions
+from client.wire.setup_timeouts import SetupTimeouts
 from replication.replica_manager import ReplicaManager
 
 
@@ -31,6 +32,7 @@ class Coordination:
         *,
         network: Network,
         security: ConnectionSecurity,
+        setup: SetupTimeouts,
         replicas: ReplicaManager,
         metadata: MetadataCache,
         topics: Topics,
@@ -51,7 +53,8 @@ class Coordination:
         )
 
         def connections(client_id: str) -> BrokerConnections:
-            options = ConnectionOptions(network, client_id, config.request_timeout_ms / 1000, security=security)
+            timeout_s = config.request_timeout_ms / 1000
+            options = ConnectionOptions(network, client_id, timeout_s, security=security, setup=setup)
             return BrokerConnections(metadata, config.inter_broker_listener_name, options)
 
         self._marker_connections = connections("transaction-markers")

@@ -12,6 +12,7 @@ from client.wire.backoff import Backoff
 from client.wire.connection_security import ConnectionSecurity
 from client.wire.network import Network
 from client.wire.node_connection import ConnectionOptions, NodeConnection
+from client.wire.setup_timeouts import SetupTimeouts
 from registry.interface import Registry
 from replication.alter_partition import AlterPartition
 from replication.alter_partition_requests import AlterPartitionRequests
@@ -41,17 +42,19 @@ class ReplicaParts:
         metadata: MetadataCache,
         network: Network,
         security: ConnectionSecurity,
+        setup: SetupTimeouts,
         registry: Registry,
         broker_epoch: Callable[[], int],
         now_s: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        """security: of connections to other brokers. now_s: a monotonic clock, in seconds."""
+        """security, setup: of connections to other brokers. now_s: a monotonic clock, in seconds."""
         self._broker_id = broker_id
         self._config = config
         self._metadata = metadata
         self._network = network
         self._security = security
+        self._setup = setup
         self._registry = registry
         self._broker_epoch = broker_epoch
         self._now_s = now_s
@@ -158,6 +161,7 @@ class ReplicaParts:
             request_timeout_s=self._config.replica_socket_timeout_ms / 1000,
             negotiates=negotiates,
             security=self._security,
+            setup=self._setup,
         )
         listener_name = self._config.inter_broker_listener_name
         return NodeConnection(name, lambda: self._metadata.snapshot.address(broker_id(), listener_name), options.open)

@@ -111,6 +111,8 @@ class BrokerConfig:
     quota_window_num: int
     quota_window_size_seconds: int
     request_timeout_ms: int
+    socket_connection_setup_timeout_max_ms: int
+    socket_connection_setup_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

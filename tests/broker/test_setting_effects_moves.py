@@ -10,6 +10,7 @@ from broker.replicas import ReplicaParts
 from broker.settings.config import BrokerConfig
 from client.wire.connection_security import UNSECURED
 from client.wire.network import AsyncioNetwork
+from client.wire.setup_timeouts import SetupTimeouts
 from replication.log_dir_moves import LogDirMoves
 from storage.log.config import LogConfig
 from support.effects import shows
@@ -94,6 +95,7 @@ def test_windows_of_the_quota(tmp_path):
         metadata=MetadataCache(),
         network=AsyncioNetwork(),
         security=UNSECURED,
+        setup=SetupTimeouts(),
         registry=None,
         broker_epoch=lambda: 1,
         now_s=lambda: clock[0],

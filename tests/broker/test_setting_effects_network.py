@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 import struct
 
@@ -243,3 +244,31 @@ async def test_connections_wait_in_the_backlog(tmp_path):
     async with live(tmp_path / "data", {"socket.listen.backlog.size": "17"}, network=network) as broker:
         assert network.backlogs == [17]
         assert (await broker.ask(MetadataRequest(topics=[]), 9)).brokers
+
+
+class StalledNetwork(AsyncioNetwork):
+    """The first connections are never made."""
+
+    def __init__(self, stalled):
+        self.stalled = stalled
+
+    async def connect(self, protocol_factory, host, port, *, tls=None):
+        if self.stalled:
+            self.stalled -= 1
+            await asyncio.get_running_loop().create_future()
+        return await super().connect(protocol_factory, host, port, tls=tls)
+
+
+@shows("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms")
+async def test_a_connection_between_brokers_that_is_not_made_is_given_up(tmp_path, caplog):
+    """The controller connects to its own broker, with 20 ms at first, and at most 50 ms later."""
+    caplog.set_level("DEBUG")
+    times = {"socket.connection.setup.timeout.ms": "20", "socket.connection.setup.timeout.max.ms": "50"}
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | times)
+    async with Broker(config, network=StalledNetwork(4)):
+        found = [float(text) * 1000 for text in re.findall(r"no answer within ([0-9.]+) s", caplog.text)]
+    first, second, *others = found
+    assert 16 <= first <= 24
+    assert 32 <= second <= 48
+    assert others
+    assert all(40 <= one <= 60 for one in others)

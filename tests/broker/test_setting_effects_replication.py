@@ -15,6 +15,7 @@ from client.admin.types import ResourceType
 from client.errors import RequestTimeoutError
 from client.wire.connection_security import UNSECURED
 from client.wire.network import AsyncioNetwork
+from client.wire.setup_timeouts import SetupTimeouts
 from protocol.host_port import HostPort
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from registry.znodes.topics import PartitionStateZnode
@@ -58,6 +59,7 @@ def parts(config_text, now_s=lambda: 0.0):
         metadata=MetadataCache(),
         network=AsyncioNetwork(),
         security=UNSECURED,
+        setup=SetupTimeouts(),
         registry=None,
         broker_epoch=lambda: 1,
         now_s=now_s,
