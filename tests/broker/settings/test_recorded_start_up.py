@@ -47,6 +47,23 @@ CONFIGURATIONS = {
         "early.start.listeners": "EXTERNAL",
     },
 }
+LISTENERS = {
+    "security.inter.broker.protocol and inter.broker.listener.name both": {
+        "security.inter.broker.protocol": "PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+    },
+    "inter.broker.listener.name not among the listeners": {"inter.broker.listener.name": "NOSUCH"},
+    "inter.broker.listener.name in the protocol map but not a listener": {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    },
+    "security.inter.broker.protocol=SSL without such a listener": {"security.inter.broker.protocol": "SSL"},
+    "security.inter.broker.protocol=FOO": {"security.inter.broker.protocol": "FOO"},
+    "listener name without a security protocol": {"listeners": "EXTERNAL://127.0.0.1:0"},
+    "listener.security.protocol.map with unknown protocol": {"listener.security.protocol.map": "PLAINTEXT:FOO"},
+    "sasl.login.class=no.Such": {"sasl.login.class": "no.Such"},
+}
+"""Rows of the area sasl that are not about one mechanism."""
 OURS = {
     # these would have no effect, or only seem to have one
     "quota.producer.default=1000": "refuses",
@@ -56,6 +73,8 @@ OURS = {
     "password.encoder.keyfactory.algorithm='FOO'": "refuses",
     "no.such.property='1'": "refuses",
     "listener.name.nosuch.ssl.client.auth='foo'": "refuses",
+    # a class of Java: brokers log in with their JAAS line, whatever it says
+    "sasl.login.class=no.Such": "starts",
 }
 """Where Ottla differs from Kafka on purpose."""
 
@@ -64,13 +83,14 @@ def rows():
     with (REFERENCE / "security" / "start-up.tsv").open(newline="") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             name = row["configuration"]
-            if row["area"] in AREAS and not name.partition("=")[0].startswith(("zookeeper.", "authorizer.zookeeper.")):
+            is_of_zookeeper = name.startswith(("zookeeper.", "authorizer.zookeeper."))
+            if name in LISTENERS or (row["area"] in AREAS and not is_of_zookeeper):
                 yield pytest.param(row["area"], name, OURS.get(name, row["result"]), id=name)
 
 
 def settings_of(area, configuration):
     """The settings of a row: `name=value`, or those above."""
-    found = CONFIGURATIONS.get(configuration)
+    found = CONFIGURATIONS.get(configuration) or LISTENERS.get(configuration)
     if found is None:
         name, _, value = configuration.partition("=")
         found = {name: value.strip("'")}
