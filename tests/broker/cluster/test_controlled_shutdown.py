@@ -9,6 +9,7 @@ from client.wire.node_connection import ConnectionOptions
 from protocol.api_keys import ApiKey
 from protocol.messages.controlled_shutdown import ControlledShutdownResponse
 from support.broker import settings
+from support.deadlines import DEADLINE_S
 from support.fake_broker import FakeBroker
 from support.known_brokers import metadata_of
 
@@ -28,7 +29,7 @@ async def test_controlled_shutdown_is_retried_after_an_unknown_error_code(tmp_pa
             0,
             config,
             metadata_of(controller),
-            ConnectionOptions(AsyncioNetwork(), "0", request_timeout_s=30),
+            ConnectionOptions(AsyncioNetwork(), "0", request_timeout_s=DEADLINE_S),
             lambda: 77,
         )
         assert await shutdown.run()

@@ -13,6 +13,7 @@ from client.wire.node_connection import ConnectionOptions
 from protocol.headers import decode_request_header
 from protocol.host_port import HostPort
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.tcp_server import TcpServer
 
@@ -62,7 +63,7 @@ async def channel_to(peer):
     channel = ControllerChannel(
         3,
         HostPort("127.0.0.1", peer.port),
-        ConnectionOptions(AsyncioNetwork(), "controller-1", request_timeout_s=5),
+        ConnectionOptions(AsyncioNetwork(), "controller-1", request_timeout_s=DEADLINE_S),
         Backoff(1, 10, random.Random(1)),
     )
     running = asyncio.create_task(channel.run())

@@ -13,12 +13,13 @@ from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.host_port import HostPort
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from support.deadlines import DEADLINE_S
 from support.fake_broker import SILENCE, FakeBroker
 from support.polling import until
 
 
 def options():
-    return ConnectionOptions(AsyncioNetwork(), "test", request_timeout_s=5, negotiates=True)
+    return ConnectionOptions(AsyncioNetwork(), "test", request_timeout_s=DEADLINE_S, negotiates=True)
 
 
 def connection_to(broker):

@@ -10,6 +10,7 @@ from client.errors import BrokerUnreachableError, InvalidOptionError, NoBrokersA
 from client.wire.network import AsyncioNetwork
 from client.wire.node_connection import ConnectionOptions
 from client.wire.setup_timeouts import SetupTimeouts
+from support.deadlines import DEADLINE_S
 from support.fake_broker import FakeBroker
 
 ONE, OTHER = ("one", 9092), ("other", 9092)
@@ -57,7 +58,7 @@ async def test_a_connection_has_the_time_of_its_broker():
     times = SetupTimeouts(1, 2, Middle())
     async with FakeBroker({"t": 1}) as broker:
         address = ("127.0.0.1", broker.port)
-        options = ConnectionOptions(network, "test", request_timeout_s=5, setup=times)
+        options = ConnectionOptions(network, "test", request_timeout_s=DEADLINE_S, setup=times)
         for expected in ("0.001", "0.002", "0.002"):
             with pytest.raises(BrokerUnreachableError, match=rf"no answer within {expected} s"):
                 await options.open(address)

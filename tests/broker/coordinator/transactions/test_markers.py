@@ -21,6 +21,7 @@ from protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from support.deadlines import DEADLINE_S
 from support.fake_broker import FakeBroker
 from support.known_brokers import LISTENER, metadata_of
 from support.polling import until
@@ -38,7 +39,7 @@ async def sending_to(leader):
 
     metadata = metadata_of(leader, leaders={("t", 0): LEADER})
     connections = BrokerConnections(
-        metadata, LISTENER, ConnectionOptions(AsyncioNetwork(), "markers", request_timeout_s=5)
+        metadata, LISTENER, ConnectionOptions(AsyncioNetwork(), "markers", request_timeout_s=DEADLINE_S)
     )
     try:
         async with asyncio.TaskGroup() as tasks:

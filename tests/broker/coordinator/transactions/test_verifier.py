@@ -16,6 +16,7 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from support.deadlines import DEADLINE_S
 from support.fake_broker import FakeBroker
 from support.known_brokers import LISTENER, metadata_of
 
@@ -54,7 +55,7 @@ async def test_an_unknown_error_code_refuses_the_partition(answer):
         coordinator.script[ApiKey.ADD_PARTITIONS_TO_TXN] = [answer]
         metadata = metadata_of(coordinator)
         connections = BrokerConnections(
-            metadata, LISTENER, ConnectionOptions(AsyncioNetwork(), "verification", request_timeout_s=5)
+            metadata, LISTENER, ConnectionOptions(AsyncioNetwork(), "verification", request_timeout_s=DEADLINE_S)
         )
         verifier = TransactionVerifier(OneCoordinator(metadata), connections, LISTENER, lambda: True)
         refused = await verifier.verify("x", 7, 0, [("t", 0)], knows_abortable=True)
