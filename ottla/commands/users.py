@@ -1,8 +1,10 @@
 """`ottla users`: the users of SCRAM, through a broker, or in the registry before the first broker runs."""
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from client.errors import KafkaError
 from ottla.command_line.clients import Admin
 from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.failure import CommandError
+from ottla.command_line.option_groups import with_option_groups
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.registry_session import ZooKeeperConfig, opened
@@ -29,23 +32,52 @@ Mechanisms = Annotated[
     list[str] | None,
     typer.Option("--mechanism", "-m", metavar="MECHANISM", help="SCRAM-SHA-256 or SCRAM-SHA-512. Repeatable."),
 ]
-ZooKeeper = Annotated[
-    str | None,
-    typer.Option(
-        "--zookeeper",
-        "-z",
-        metavar="HOST:PORT[/CHROOT]",
-        help="Use ZooKeeper instead of a broker: for the first users of a cluster.",
-    ),
-]
-LogDir = Annotated[
+PasswordFile = Annotated[
     Path | None,
-    typer.Option(
-        "--log-dir",
-        metavar="DIR",
-        help="Use the embedded registry in the first log directory of a broker that does not run.",
-    ),
+    typer.Option("--password-file", metavar="FILE", help="The password is the first line of this file."),
 ]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The options that say where the users are; without one of them, a broker is asked."""
+
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            "--zookeeper",
+            "-z",
+            metavar="HOST:PORT[/CHROOT]",
+            help="Use ZooKeeper instead of a broker: for the first users of a cluster.",
+        ),
+    ] = None
+    log_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--log-dir",
+            metavar="DIR",
+            help="Use the embedded registry in the first log directory of a broker that does not run.",
+        ),
+    ] = None
+    zookeeper_config: ZooKeeperConfig = None
+
+    @property
+    def is_a_broker(self) -> bool:
+        """Whether the command asks a broker."""
+        return self.zookeeper is None and self.log_dir is None
+
+    @contextlib.asynccontextmanager
+    async def registry(self, *, make: bool = False) -> AsyncIterator[Registry]:
+        """Open the registry. make: it need not exist yet. Raises CommandError."""
+        if self.zookeeper is not None and self.log_dir is not None:
+            raise CommandError("give only one of --zookeeper and --log-dir")
+        if self.log_dir is not None and make and not (self.log_dir / REGISTRY_FILE).exists():
+            await asyncio.to_thread(self.log_dir.mkdir, parents=True, exist_ok=True)
+            store = await EmbeddedStore.open(self.log_dir / REGISTRY_FILE)
+            await store.close()
+        config = self.zookeeper_config
+        async with opened(self.zookeeper or "", self.log_dir, make_chroot=make, config=config) as registry:
+            yield registry
 
 
 def register(app: typer.Typer) -> None:
@@ -54,24 +86,23 @@ def register(app: typer.Typer) -> None:
 
 
 @users.command("list", epilog="Example:  ottla users list")
+@with_option_groups
 def list_users(
-    zookeeper: ZooKeeper = None,
-    log_dir: LogDir = None,
-    zookeeper_config: ZooKeeperConfig = None,
+    place: Place,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """List the users that have a SCRAM credential, with their mechanisms and iterations."""
 
     async def main() -> None:
-        if zookeeper is None and log_dir is None:
+        if place.is_a_broker:
             async with Admin(bootstrap_servers=bootstrap_server) as admin:
                 described = await admin.describe_scram_users()
             found = {name: one for name, one in described.items() if not isinstance(one, KafkaError)}
         else:
             from ottla.zookeeper.scram_users import scram_users
 
-            async with _registry(zookeeper, log_dir, zookeeper_config) as registry:
+            async with place.registry() as registry:
                 found = await scram_users(registry)
         rows = [(name, mechanism, count) for name, one in sorted(found.items()) for mechanism, count in one.items()]
         if as_json:
@@ -83,7 +114,9 @@ def list_users(
 
 
 @users.command(epilog="Example:  ottla users add alice --mechanism SCRAM-SHA-512 < password.txt")
+@with_option_groups
 def add(
+    *,
     name: Name,
     mechanism: Mechanisms = None,
     iterations: Annotated[
@@ -95,31 +128,26 @@ def add(
             max=MAX_ITERATIONS,
         ),
     ] = MIN_ITERATIONS,
-    password_file: Annotated[
-        Path | None,
-        typer.Option("--password-file", metavar="FILE", help="The password is the first line of this file."),
-    ] = None,
-    zookeeper: ZooKeeper = None,
-    log_dir: LogDir = None,
-    zookeeper_config: ZooKeeperConfig = None,
+    password_file: PasswordFile = None,
+    place: Place,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Add a user, or change its password.
 
-    The command asks for the password at a terminal, and otherwise reads the first line of its input. Without
-    --mechanism, the user can log in with both mechanisms.
+    The command asks for the password at a terminal, and otherwise reads the first line of its input. The user can log
+    in with both mechanisms if --mechanism is not given.
     """
     wanted = _mechanisms(mechanism)
     password = _password(name, password_file)
 
     async def main() -> None:
-        if zookeeper is None and log_dir is None:
+        if place.is_a_broker:
             async with Admin(bootstrap_servers=bootstrap_server) as admin:
                 await admin.set_scram_password(name, password, wanted, iterations=iterations)
         else:
             from ottla.zookeeper.scram_users import set_password
 
-            async with _registry(zookeeper, log_dir, zookeeper_config, make=True) as registry:
+            async with place.registry(make=True) as registry:
                 await set_password(registry, name, password, wanted, iterations)
         typer.echo(f"{name} can log in with {' and '.join(wanted)}")
 
@@ -129,10 +157,7 @@ def add(
 @users.command("hash", epilog="Example:  ottla users hash alice >> console-users")
 def hash_password(
     name: Name,
-    password_file: Annotated[
-        Path | None,
-        typer.Option("--password-file", metavar="FILE", help="The password is the first line of this file."),
-    ] = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Print a line for the console's file of users (ottla.console.password.file).
 
@@ -145,13 +170,13 @@ def hash_password(
 
 
 @users.command(epilog="Example:  ottla users remove alice --yes")
+@with_option_groups
 def remove(
+    *,
     name: Name,
     mechanism: Mechanisms = None,
     yes: Yes = False,
-    zookeeper: ZooKeeper = None,
-    log_dir: LogDir = None,
-    zookeeper_config: ZooKeeperConfig = None,
+    place: Place,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Remove the SCRAM credentials of a user: all, or those of some mechanisms. Connections that exist stay open."""
@@ -159,7 +184,7 @@ def remove(
     confirm(f"Remove the SCRAM credentials of {name}?", yes=yes)
 
     async def main() -> None:
-        if zookeeper is None and log_dir is None:
+        if place.is_a_broker:
             async with Admin(bootstrap_servers=bootstrap_server) as admin:
                 found = (await admin.describe_scram_users([name]))[name]
                 if isinstance(found, KafkaError):
@@ -169,7 +194,7 @@ def remove(
             from ottla.zookeeper.scram_users import remove as remove_user
             from ottla.zookeeper.scram_users import scram_users
 
-            async with _registry(zookeeper, log_dir, zookeeper_config) as registry:
+            async with place.registry() as registry:
                 credentials = (await scram_users(registry)).get(name)
                 if credentials is None:
                     raise CommandError(f"{name} has no SCRAM credential")
@@ -198,22 +223,3 @@ def _password(name: str, file: Path | None) -> str:
     if not password:
         raise CommandError("the password is empty")
     return str(password)
-
-
-def _make_directory(log_dir: Path) -> None:
-    log_dir.mkdir(parents=True, exist_ok=True)
-
-
-@contextlib.asynccontextmanager
-async def _registry(
-    zookeeper: str | None, log_dir: Path | None, config: Path | None, *, make: bool = False
-) -> AsyncIterator[Registry]:
-    """Open the registry. make: it need not exist yet."""
-    if zookeeper is not None and log_dir is not None:
-        raise CommandError("give only one of --zookeeper and --log-dir")
-    if log_dir is not None and make and not (log_dir / REGISTRY_FILE).exists():
-        _make_directory(log_dir)
-        store = await EmbeddedStore.open(log_dir / REGISTRY_FILE)
-        await store.close()
-    async with opened(zookeeper or "", log_dir, make_chroot=make, config=config) as registry:
-        yield registry
