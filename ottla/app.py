@@ -168,7 +168,7 @@ def run_app(arguments: Sequence[str]) -> int:
 _TAG = re.compile(r"\[(?=[a-z#/@][^[]*])")
 
 
-_LINE_BREAK = re.compile(r"(?<!\n)\n[ ]*(?=\w)")
+_LINE_BREAK = re.compile(r"(?<!\n)\n[ ]*(?=\w|--\w)")
 """A line break inside a paragraph of a docstring. Typer fills only the first paragraph to the width of the terminal."""
 
 

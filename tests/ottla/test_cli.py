@@ -160,6 +160,7 @@ def test_a_subcommand_is_registered_once(ottla):
 def test_every_paragraph_of_help_fills_the_width(ottla, monkeypatch):
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 500)
     assert "Offsets that it shows are upper bounds of the number of records" in ottla("topics", "trim", "--help").out
+    assert "--header, --partition and --timestamp then apply to records" in ottla("produce", "--help").out
 
 
 def test_no_command_is_forgotten_here():
