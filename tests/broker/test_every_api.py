@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from functools import partial
 
 import pytest
 
@@ -26,6 +27,7 @@ from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.produce import ProduceRequest
 from support.broker import running_broker
+from support.filled_messages import filled
 from support.messages import read_vectors, vector_files
 from support.wire import batch, create_topic, decode_answer, fetch, frame, wire_client
 
@@ -37,7 +39,7 @@ WITHOUT_ROOM = {(ApiKey.DESCRIBE_LOG_DIRS, version) for version in range(3)}
 CONTROLLER = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA}
 
 
-def fitting(field: Field, topic_id: bytes):
+def fitting(topic_id: bytes, field: Field):
     """A value that means something to the broker of these tests, by the name of the field."""
     by_name = {
         "timeout_ms": 300,
@@ -81,31 +83,10 @@ def fitting(field: Field, topic_id: bytes):
     return 0
 
 
-def filled(cls: type[Message], version: int, topic_id: bytes, lists: int = 1, nulls: bool = False) -> Message:
-    """A message with every field of that version set; arrays of `lists` elements; `nulls` where they are allowed."""
-    values = {}
-    for field in cls.FIELDS:
-        if not field.present(version) or field.tag is not None:
-            continue
-        if nulls and field.may_be_null(version):
-            values[field.name] = None
-        elif field.kind == "array":
-            element = field.element
-            if isinstance(element, type):
-                values[field.name] = [filled(element, version, topic_id, lists, nulls) for _ in range(lists)]
-            else:
-                values[field.name] = ["sweep" if element == "string" else 0] * lists
-        elif field.kind == "struct":
-            values[field.name] = filled(field.element, version, topic_id, lists, nulls)
-        else:
-            values[field.name] = fitting(field, topic_id)
-    return cls(**values)
-
-
 def shapes(cls: type[Message], version: int, topic_id: bytes):
     yield cls()
     for lists, nulls in itertools.product((0, 1, 2), (False, True)):
-        yield filled(cls, version, topic_id, lists, nulls)
+        yield filled(cls, version, partial(fitting, topic_id), text="sweep", lists=lists, nulls=nulls)
 
 
 @pytest.mark.parametrize(("row", "version"), ROWS, ids=[f"{row.name}-{version}" for row, version in ROWS])
@@ -225,7 +206,7 @@ async def test_an_error_raised_by_a_handler_is_answered_in_every_api_with_an_err
     dispatcher = Dispatcher([(row, row.handler(broker.services))], BrokerMetrics(), asyncio.ensure_future)
     dispatcher._routes[row.key].handle = refuse
     for version in range(row.min_version, row.max_version + 1):
-        request = filled(row.request, version, b"i" * 16, lists=2)
+        request = filled(row.request, version, partial(fitting, b"i" * 16), text="sweep", lists=2)
         pieces = dispatcher.handle_frame(memoryview(frame(request, version))[4:], None)
         _, answer = decode_answer(b"".join(pieces)[4:], row.key, version)
         named = set(codes_of(answer, version))

@@ -6,6 +6,8 @@ answer without an error of authorization.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import pytest_asyncio
 
@@ -22,6 +24,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from support.authorization import acls_of, allow, authorized_broker, authorizer_of, client_of
+from support.filled_messages import filled
 from support.wire import append, batch, create_topic, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -60,7 +63,7 @@ async def broker(tmp_path_factory):
         yield running
 
 
-def value(field: Field, topic_id: bytes):
+def existing(topic_id: bytes, field: Field):
     """A value that names something that exists."""
     numbers = {
         "acks": -1,
@@ -92,24 +95,6 @@ def value(field: Field, topic_id: bytes):
     return numbers.get(field.name, 0)
 
 
-def filled(cls: type[Message], version: int, topic_id: bytes) -> Message:
-    values = {}
-    for field in cls.FIELDS:
-        if not field.present(version) or field.tag is not None:
-            continue
-        if field.kind == "array":
-            element = field.element
-            if isinstance(element, type):
-                values[field.name] = [filled(element, version, topic_id)]
-            else:
-                values[field.name] = [SECRET if element == "string" else 0]
-        elif field.kind == "struct":
-            values[field.name] = filled(field.element, version, topic_id)
-        else:
-            values[field.name] = value(field, topic_id)
-    return cls(**values)
-
-
 def error_codes(answer):
     if isinstance(answer, dict):
         for name, content in answer.items():
@@ -123,7 +108,7 @@ def error_codes(answer):
 
 
 def request_for(row, version, topic_id):
-    request = filled(row.request, version, topic_id)
+    request = filled(row.request, version, partial(existing, topic_id), text=SECRET)
     if row.key in (ApiKey.DELETE_TOPICS, ApiKey.METADATA):
         for topic in request.topics or ():
             if isinstance(topic, Message) and version >= 6 and row.key == ApiKey.DELETE_TOPICS:
