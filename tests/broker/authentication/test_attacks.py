@@ -125,9 +125,6 @@ async def test_a_wrong_size_is_refused_when_it_is_announced(
         client.send_raw(struct.pack(">i", size))
         client.writer.write_eof()  # a broker that waits for the frame closes now, without the line
         assert await client.is_closed()
-    if size == 0 and stage == "as a bare token":  # GSSAPI has empty ones
-        assert "authentication failed" in caplog.text
-        return
     rule = f"a frame announces {size} bytes; allowed are 1 to {LARGEST_FRAME} (sasl.server.max.receive.size)"
     assert rule in caplog.text
 
