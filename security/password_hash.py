@@ -59,7 +59,7 @@ class ScryptHash(NamedTuple):
         if not (10 <= log2_n <= 20 and r > 0 and p > 0):
             raise HashFormatError("ln must be from 10 to 20, r and p at least 1")
         if 128 * r << log2_n > _MAX_MEMORY_BYTES or r * p << log2_n > _MAX_WORK:
-            raise HashFormatError("ln, r and p must need at most 64 MiB, and N * r * p may be at most 2**21")
+            raise HashFormatError("ln, r and p must not need more than 64 MiB, and N * r * p must not exceed 2**21")
         return cls(log2_n, r, p, _decoded(found[4]), _decoded(found[5]))
 
     def __str__(self) -> str:

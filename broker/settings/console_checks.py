@@ -16,8 +16,8 @@ _LISTENER: Final = f"{CONSOLE_PREFIX}listener"
 _TLS_PREFIX: Final = f"{CONSOLE_PREFIX}ssl."
 _METHODS: Final = f"{CONSOLE_PREFIX}authentication"
 OPEN_TO_ALL: Final = (
-    "everybody who reaches this address could read the console: set ottla.console.authentication; or, if that is what "
-    "you want, ottla.console.open to read or metrics"
+    "everybody who reaches this address could read the console: set ottla.console.authentication; if everybody may "
+    "read it, set ottla.console.open to read or metrics"
 )
 """The rule that a console breaks that is on a network and has no login."""
 

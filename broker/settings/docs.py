@@ -54,9 +54,10 @@ and the name in upper case, with `_` for a dot, `__` for an underscore and `___`
 `OTTLA_NAME` is the setting `ottla.name`, or `name` if there is no such `ottla.*` setting. An empty
 variable is an empty value. Because other programs use these prefixes, too, an unknown variable causes a
 warning only; one that looks like a typing error, or has a former name of a broker's setting, is refused.
-Variables of Kafka's start scripts (`KAFKA_HEAP_OPTS`, `KAFKA_OPTS`, `KAFKA_JMX_…`, `KAFKA_LOG4J_…`, …),
+Variables of Kafka's start scripts (`KAFKA_HEAP_OPTS`, `KAFKA_JMX_…`, `KAFKA_LOG4J_…`, …),
 Kubernetes' service links (`KAFKA_SERVICE_HOST`, `KAFKA_PORT=tcp://…`) and the variables of the `ottla`
-command (`OTTLA_BOOTSTRAP_SERVER`, …) are ignored. A broker that runs in a Python program (`async with
+command (`OTTLA_BOOTSTRAP_SERVER`, …) are ignored. Of `KAFKA_OPTS`, only the login to ZooKeeper is read
+(`-Djava.security.auth.login.config`). A broker that runs in a Python program (`async with
 Broker(config)`) does not read the environment.
 
 A setting can change while the broker runs if its update mode is `cluster-wide` (for this broker or for

@@ -165,7 +165,8 @@ def hash_password(
     otherwise reads the first line of its input. It connects to no broker.
     """
     if not name or ":" in name or not name.isprintable() or name != name.strip() or name.startswith("#"):
-        raise CommandError(f"{name!r}: a name must not contain a colon or control characters, nor begin with #")
+        rule = "must not be empty, contain a colon or control characters, begin with #, or begin or end with a space"
+        raise CommandError(f"{name!r}: a name {rule}")
     typer.echo(f"{name}:{ScryptHash.of_password(_password(name, password_file))}")
 
 

@@ -44,7 +44,9 @@ Write = Annotated[bool, typer.Option("--write", help="Required: a wrong znode ca
 Raw = Annotated[bool, typer.Option("--raw", help="Allow content that Kafka cannot read.")]
 PathCheck = Annotated[
     bool,
-    typer.Option("--path-check", "--enable.path.check", help="Stop if a path of Kafka is missing: a wrong chroot?"),
+    typer.Option(
+        "--path-check", "--enable.path.check", help="Stop if one of Kafka's paths is missing, as with a wrong chroot."
+    ),
 ]
 Version = Annotated[int, typer.Option("--version", help="Only if this is the znode's version; -1: any.")]
 
@@ -359,7 +361,7 @@ def secure(
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     zookeeper_config: ZooKeeperConfig = None,
 ) -> None:
-    """Protect the znodes of a cluster: only the user of this command may change them, and read passwords and keys.
+    """Protect the znodes of a cluster: only the user of this command may change them or read passwords and keys.
 
     Brokers must log in as this user, with zookeeper.set.acl=true. Kafka's zookeeper-security-migration does the same.
     """
@@ -385,7 +387,7 @@ def _migrate(zookeeper: str, config: Path | None, *, is_protected: bool, path_ch
             missing = await missing_roots(registry)
             if missing and path_check:
                 raise CommandError(
-                    f"nothing was changed: not in this tree: {', '.join(missing)} (is the chroot right?)"
+                    f"nothing was changed, because these paths are missing: {', '.join(missing)}; is the chroot right?"
                 )
             try:
                 outcome = await migrate(registry, is_protected=is_protected, on_change=print)
@@ -393,10 +395,10 @@ def _migrate(zookeeper: str, config: Path | None, *, is_protected: bool, path_ch
                 rule = "ZooKeeper does not know this user: give a login or a client certificate with --zookeeper-config"
                 raise CommandError(rule) from None
             except NoAuthError as error:
-                rule = "only the user who has protected it may change it; it may be done as that user, and repeated"
+                rule = "only the user that protected this znode may change its ACL: repeat the command as that user"
                 raise CommandError(f"{error.path}: {rule}") from None
         if missing:
-            say(f"created, as they were missing: {', '.join(missing)} (is the chroot right?)")
+            say(f"created because they were missing: {', '.join(missing)}; is the chroot right?")
         print(f"{len(outcome.changed)} of {outcome.looked_at} znodes changed")
 
     run(main())

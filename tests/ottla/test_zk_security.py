@@ -87,7 +87,7 @@ def test_the_migration_gives_the_recorded_acls(zk, tree):
     changed = shown.out.splitlines()
     assert sorted(changed[:-1]) == sorted(path for path in secured if path != "/consumers")
     assert changed[-1] == f"{len(secured) - 1} of {len(secured) - 1} znodes changed"
-    assert shown.err == "created, as they were missing: /migration (is the chroot right?)\n"
+    assert shown.err == "created because they were missing: /migration; is the chroot right?\n"
     again = zk(tree, "secure", "--write")
     assert (again.out, again.err) == (f"0 of {len(secured) - 1} znodes changed\n", "")
     zk(tree, "unsecure", "--write")
@@ -109,7 +109,9 @@ def test_a_migration_needs_to_be_said_and_the_right_chroot(zk, tree):
     assert "--write" in zk(tree, "secure", code=1).err
     for option in ("--path-check", "--enable.path.check"):
         message = zk(tree, "secure", "--write", option, code=1).err
-        assert message == "ottla: nothing was changed: not in this tree: /migration (is the chroot right?)\n"
+        assert (
+            message == "ottla: nothing was changed, because these paths are missing: /migration; is the chroot right?\n"
+        )
     assert "the chroot does not exist" in zk(new_chroot(), "secure", "--write", code=1).err
     assert set(map(tuple, acls(tree).values())) == {("world:anyone:31",)}
 
