@@ -51,16 +51,15 @@ def require(acl: tuple[Acl, ...], permission: int, path: str, caller: Caller) ->
 
 
 def _stored(entry: Acl, path: str, caller: Caller) -> Iterator[Acl]:
+    entries = [entry]
     if entry.scheme == "auth":
-        names = [identity for identity in caller.identities if identity.scheme != "ip"]
-        if not names:
+        entries = [Acl(entry.permissions, *identity) for identity in caller.identities if identity.scheme != "ip"]
+        if not entries:
             raise InvalidAclError(f"{path}: the scheme auth needs a session that has authenticated", path)
-        for identity in names:
-            yield Acl(entry.permissions, *identity)
-        return
-    if not _is_valid(entry):
-        raise InvalidAclError(f"{path}: {entry.scheme}:{entry.id} is not possible in an ACL here", path)
-    yield entry
+    for one in entries:
+        if not _is_valid(one):
+            raise InvalidAclError(f"{path}: {one.scheme}:{one.id!r} is not possible in an ACL here", path)
+        yield one
 
 
 def _is_valid(entry: Acl) -> bool:

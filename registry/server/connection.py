@@ -11,6 +11,7 @@ import asyncio
 import base64
 import hashlib
 import logging
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,6 +39,7 @@ _MAX_CONNECT_BYTES = 1024
 _MAX_WAITING = 1000  # requests that a client may have under way before its connection is not read any more
 _WATCH_EVENT_XID = -1
 _SYNC_CONNECTED = 3  # the state in an event
+_CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class _Request:
@@ -96,7 +98,7 @@ class ServerConnection(asyncio.Protocol):
         self._transport = None
 
     def pause_writing(self) -> None:
-        """Stop to read requests while the client does not read the answers."""
+        """Stop reading requests while the client does not read the answers."""
         self._read(False)
 
     def resume_writing(self) -> None:
@@ -198,13 +200,14 @@ class ServerConnection(asyncio.Protocol):
         _type, scheme, secret = reader.int32(), reader.string(), reader.buffer() or b""
         if scheme == "ip":  # as in ZooKeeper, it adds nothing
             return _Request(xid, ErrorCode.OK)
-        user, colon, _password = secret.partition(b":")
-        if scheme != "digest" or not colon:
-            logger.warning("%s: an auth packet of the scheme %r is refused", self.address, scheme)
+        name, colon, _password = secret.partition(b":")
+        user = name.decode(errors="replace")
+        if scheme != "digest" or not colon or _CONTROL_CHARACTER.search(user):
+            logger.warning("%s: an auth packet of the scheme %.100r is refused", self.address, scheme)
             return _Request(xid, ErrorCode.AUTH_FAILED, is_last=True)
         # SHA-1 is the format of ZooKeeper's ACLs.
         digest = base64.b64encode(hashlib.sha1(secret, usedforsecurity=False).digest()).decode()
-        identity = Identity("digest", f"{user.decode(errors='replace')}:{digest}")
+        identity = Identity("digest", f"{user}:{digest}")
         self._identities = tuple(dict.fromkeys((*self._identities, identity)))
         return _Request(xid, ErrorCode.OK)
 

@@ -61,6 +61,13 @@ def test_the_scheme_auth_stands_for_the_identities_of_the_session():
         checked_acl([], "/a", ALICE)
 
 
+def test_the_identities_of_a_session_are_checked_too():
+    """The file writes an ACL as lines."""
+    mallory = Caller(1, (Identity("digest", "mallory\nworld:hash"),))
+    with pytest.raises(InvalidAclError, match="not possible in an ACL"):
+        checked_acl([Acl(31, "auth", "")], "/a", mallory)
+
+
 def test_equal_entries_are_stored_once_and_the_open_acl_is_the_shared_one():
     twice = [Acl(1, "digest", "alice:hash"), Acl(1, "digest", "alice:hash")]
     assert checked_acl(twice, "/a", ANYONE) == (twice[0],)

@@ -203,6 +203,13 @@ async def test_an_unknown_scheme_of_an_auth_packet_ends_the_connection(kazoo, cl
     assert await client.is_closed()
 
 
+@pytest.mark.parametrize("user", [b"two\nlines", b"nul\0", b"\xc2\x85"])
+async def test_a_user_with_control_characters_is_refused(client, user):
+    client.send(OpCode.AUTH, jute.int32(0) + jute.string("digest") + jute.buffer(user + b":secret"))
+    assert (await client.reply()).error == ErrorCode.AUTH_FAILED
+    assert await client.is_closed()
+
+
 async def test_what_a_client_asks_about_itself(client):
     await client.ask(OpCode.AUTH, jute.int32(0) + jute.string("digest") + jute.buffer(b"alice:secret"))
     who = (await client.ask(OpCode.WHO_AM_I)).body
