@@ -71,7 +71,8 @@ class ServerConnection(asyncio.Protocol):
         self._identities: tuple[Identity, ...] = ()
         self._waiting: deque[_Request] = deque()
         self._writes: deque[_Request] = deque()  # given to the store, not answered yet
-        self._is_read = True
+        self._is_paused = False  # the client does not read the answers
+        self._is_crowded = False  # too many requests wait
         self._handshake: asyncio.TimerHandle | None = None
 
     @property
@@ -99,25 +100,19 @@ class ServerConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Stop reading requests while the client does not read the answers."""
-        self._read(False)
+        self._is_paused = True
+        self._read_if_possible()
 
     def resume_writing(self) -> None:
-        """Read requests again."""
-        self._read(True)
+        """Go on with the requests."""
+        self._is_paused = False
+        self._read_if_possible()
+        asyncio.get_running_loop().call_soon(self._advance)
 
     def data_received(self, data: bytes) -> None:
         """Take all whole frames."""
         self._buffer += data
-        try:
-            while (frame := self._next_frame()) is not None:
-                self.received += 1
-                if self.session is None:
-                    self._open(JuteReader(frame))
-                else:
-                    self._take_request(JuteReader(frame))
-        except JuteError as error:
-            logger.warning("%s: the connection is closed: %s", self.address, error)
-            self.close()
+        self._advance()
 
     def changed(self, changes: Sequence[NodeChange]) -> None:
         """Send the events of these changes to the client."""
@@ -136,6 +131,21 @@ class ServerConnection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _take_frames(self) -> bool:
+        """Take whole frames until too many requests wait. Return whether there was one."""
+        before = self.received
+        try:
+            while not (self._is_paused or self._is_crowded) and (frame := self._next_frame()) is not None:
+                self.received += 1
+                if self.session is None:
+                    self._open(JuteReader(frame))
+                else:
+                    self._take_request(JuteReader(frame))
+        except JuteError as error:
+            logger.warning("%s: the connection is closed: %s", self.address, error)
+            self.close()
+        return self.received > before
 
     def _next_frame(self) -> bytes | None:
         if self._transport is None or self._transport.is_closing() or len(self._buffer) < 4:
@@ -192,8 +202,8 @@ class ServerConnection(asyncio.Protocol):
         else:
             self._waiting.append(_Request(xid, _parsed(opcode, reader)))
         if self.outstanding > _MAX_WAITING:
-            self._read(False)
-        self._advance()
+            self._is_crowded = True
+            self._read_if_possible()
 
     def _authenticate(self, xid: int, reader: JuteReader) -> _Request:
         """Add an identity to the session's. Of the schemes of ZooKeeper, clients can use digest."""
@@ -215,7 +225,12 @@ class ServerConnection(asyncio.Protocol):
         """Answer what can be answered, in order, and give the store the writes whose turn it is."""
         while self._writes and self._writes[0].future is not None and self._writes[0].future.done():
             self._answer_write(self._writes.popleft())
-        while self._waiting:
+        self._run_waiting()
+        while self._take_frames():
+            self._run_waiting()
+
+    def _run_waiting(self) -> None:
+        while self._waiting and not self._is_paused:
             request = self._waiting[0]
             if isinstance(request.todo, Write) or request.todo is None:
                 self._waiting.popleft()
@@ -225,8 +240,9 @@ class ServerConnection(asyncio.Protocol):
             else:
                 self._waiting.popleft()
                 self._answer_read(request)
-        if not self._is_read and self.outstanding <= _MAX_WAITING // 2:
-            self._read(True)
+        if self._is_crowded and self.outstanding <= _MAX_WAITING // 2:
+            self._is_crowded = False
+            self._read_if_possible()
 
     def _give_to_store(self, request: _Request) -> None:
         assert self.session is not None
@@ -282,10 +298,13 @@ class ServerConnection(asyncio.Protocol):
             self.sent += 1
             self._transport.write(jute.int32(len(frame)) + frame)
 
-    def _read(self, is_read: bool) -> None:
-        self._is_read = is_read
-        if self._transport is not None and not self._transport.is_closing():
-            (self._transport.resume_reading if is_read else self._transport.pause_reading)()
+    def _read_if_possible(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._is_paused or self._is_crowded:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _stop_handshake(self) -> None:
         if self._handshake is not None:

@@ -37,6 +37,35 @@ async def test_thousands_of_requests_at_once_are_all_answered(client):
     assert [(await client.reply()).xid for _ in xids] == xids
 
 
+async def test_a_client_that_does_not_read_its_answers_is_not_answered_further(client, other, server):
+    await client.create("/large", bytes(100_000))
+    (served,) = [one for one in server.connections if one.session.id == client.session_id]
+    xids = [client.send(OpCode.GET_DATA, read("/large")) for _ in range(200)]
+    await until(lambda: served._transport.get_write_buffer_size() > 0, "the client does not read")
+    xids += [client.send(OpCode.GET_DATA, read("/large")) for _ in range(200)]
+    for _ in range(3):
+        await other.exists("/large")
+        assert served._transport.get_write_buffer_size() < 300_000
+    assert [(await client.reply()).xid for _ in xids] == xids
+    assert (await client.ask(OpCode.PING)).error == ErrorCode.OK
+
+
+async def test_too_many_requests_of_a_client_wait_in_its_socket(client, server, monkeypatch):
+    monkeypatch.setattr(connection, "_MAX_WAITING", 10)
+    (served,) = server.connections
+    seen = []
+    write = server.store.write
+
+    def spy(*args, **options):
+        seen.append(served.outstanding)
+        return write(*args, **options)
+
+    monkeypatch.setattr(server.store, "write", spy)
+    xids = [client.send(OpCode.CREATE, create(f"/{n}")) for n in range(500)]
+    assert [(await client.reply()).xid for _ in xids] == xids
+    assert max(seen) <= 11
+
+
 @pytest.mark.parametrize("length", [-1, 0x100000, 0x7FFFFFFF])
 async def test_a_frame_of_an_impossible_length_ends_its_connection_only(client, other, length):
     client.writer.write(jute.int32(length))
