@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _EPHEMERAL, _SEQUENTIAL = 1, 2
 _LAST_SUPPORTED_FLAGS = _EPHEMERAL | _SEQUENTIAL
 _NOTHING = b""
+_MAX_MULTI_OPS = 10_000
+_MAX_MULTI_READ_BYTES = 4 << 20  # a small multi of reads could have an answer of hundreds of MB
 
 
 class RefusedError(Exception):
@@ -294,10 +296,12 @@ _OPS: dict[int, Callable[[JuteReader], Op]] = {
 
 
 def _multi(reader: JuteReader) -> Write:
-    codes, ops = [], []
+    codes: list[int] = []
+    ops: list[Op] = []
     while (code := _multi_header(reader)) is not None:
         if code not in _OPS:
             raise RefusedError(ErrorCode.UNIMPLEMENTED)
+        _require_multi_room(len(ops))
         codes.append(code)
         ops.append(_OPS[code](reader))
 
@@ -318,6 +322,11 @@ def _validate_all(ops: Sequence[Op]) -> None:
             _validate(op)
         except BadArgumentsError as error:
             raise multi_failure(ops, index, error) from None
+
+
+def _require_multi_room(count: int) -> None:
+    if count >= _MAX_MULTI_OPS:
+        raise RefusedError(ErrorCode.BAD_ARGUMENTS)
 
 
 def _multi_header(reader: JuteReader) -> int | None:
@@ -351,16 +360,19 @@ def _multi_read(reader: JuteReader) -> Read:
     while (code := _multi_header(reader)) is not None:
         if code not in (OpCode.GET_DATA, OpCode.GET_CHILDREN):
             raise JuteError(f"the operation {code} is not possible in a multi of reads")
+        _require_multi_room(len(reads))
         reads.append((code, _get_data(reader) if code == OpCode.GET_DATA else _get_children(reader)))
 
     def run(view: View) -> bytes:
-        answers = []
+        answer = bytearray()
         for code, read in reads:
             try:
-                answers.append(_header_of(code, ErrorCode.OK) + read.run(view))
+                answer += _header_of(code, ErrorCode.OK) + read.run(view)
             except RegistryError as error:
-                answers.append(_multi_error(code_of(error)))
-        return b"".join(answers) + _END_OF_MULTI
+                answer += _multi_error(code_of(error))
+            if len(answer) > _MAX_MULTI_READ_BYTES:
+                raise RefusedError(ErrorCode.BAD_ARGUMENTS)
+        return bytes(answer) + _END_OF_MULTI
 
     return Read(run)
 

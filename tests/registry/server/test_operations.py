@@ -22,7 +22,7 @@ from kazoo.security import ACL, Id, make_acl, make_digest_acl
 from registry.server import jute
 from registry.server.codes import ErrorCode, OpCode
 from registry.server.jute import JuteReader
-from support.registry_client import create, read
+from support.registry_client import create, delete, read
 
 HASH = b64encode(hashlib.sha1(b"alice:secret").digest()).decode()
 
@@ -132,6 +132,33 @@ async def test_a_multi_of_reads_answers_each(client):
     assert _multi_error(answer) == ErrorCode.NO_NODE
     assert (answer.int32(), answer.boolean(), answer.int32()) == (OpCode.GET_CHILDREN, False, 0)
     assert answer.vector(answer.string) == ["a"]
+
+
+MULTI_END = jute.int32(-1) + b"\1" + jute.int32(-1)
+
+
+def in_multi(opcode, body):
+    return jute.int32(opcode) + b"\0" + jute.int32(-1) + body
+
+
+async def test_the_answer_of_a_multi_of_reads_has_a_limit(client):
+    await client.create("/a", bytes(1_000_000))
+    one = in_multi(OpCode.GET_DATA, read("/a"))
+    assert (await client.ask(OpCode.MULTI_READ, one * 4 + MULTI_END)).error == ErrorCode.OK
+    assert (await client.ask(OpCode.MULTI_READ, one * 5 + MULTI_END)).error == ErrorCode.BAD_ARGUMENTS
+
+
+@pytest.mark.parametrize(
+    ("multi", "one"),
+    [
+        (OpCode.MULTI, in_multi(OpCode.CHECK, delete("/"))),
+        (OpCode.MULTI_READ, in_multi(OpCode.GET_DATA, read("/"))),
+    ],
+    ids=["writes", "reads"],
+)
+async def test_the_number_of_operations_in_a_multi_has_a_limit(client, multi, one):
+    assert (await client.ask(multi, one * 10_000 + MULTI_END)).error == ErrorCode.OK
+    assert (await client.ask(multi, one * 10_001 + MULTI_END)).error == ErrorCode.BAD_ARGUMENTS
 
 
 async def test_a_node_for_one_user(kazoo):
