@@ -94,6 +94,7 @@ class Topics:
 
 
 _NO_WORKER = "Python worker failed to connect back"
+_STARTS = 5  # that are tried for one run
 
 
 class Stream:
@@ -109,13 +110,14 @@ class Stream:
     def run(self) -> list[list[str]]:
         """Read the existing records. Return the batches of this run."""
         before = len(self.batches)
-        try:
-            self._run_once()
-        except StreamingQueryException as error:
-            # Spark gives the Python process of a source ten seconds to start, which no setting changes.
-            if _NO_WORKER not in str(error) or len(self.batches) > before:
-                raise
-            self._run_once()
+        for attempt in range(1, _STARTS + 1):
+            try:
+                self._run_once()
+                break
+            except StreamingQueryException as error:
+                # Spark gives the Python process of a source ten seconds to start, which no setting changes.
+                if _NO_WORKER not in str(error) or len(self.batches) > before or attempt == _STARTS:
+                    raise
         return self.batches[before:]
 
     def _run_once(self) -> None:
