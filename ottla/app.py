@@ -24,7 +24,7 @@ COMMANDS_BY_SUBJECT: Final = {
     "Run brokers": {
         "broker": "Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.",
         "cluster": (
-            "Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order."
+            "Run a cluster on 127.0.0.1: a registry and brokers, each in its own process; Ctrl-C stops all in order."
         ),
     },
     "Records": {

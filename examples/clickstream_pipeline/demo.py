@@ -53,6 +53,7 @@ class Demo:
         self._cluster = LocalCluster(
             settings.output / "cluster",
             brokers=settings.brokers,
+            zookeeper_nodes=1,
             port=0,
             zookeeper_port=0,
             console_port=None,

@@ -19,8 +19,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from broker.first_commands import READY, TRY
+from ottla.cluster.child_environment import child_environment
 
-_PACKAGES = str(Path(__file__).resolve().parents[2])
 _FACT = re.compile(r" +(?P<name>\S+) +(?P<value>.*)")
 _CHUNK = 1 << 16
 
@@ -56,7 +56,6 @@ class BrokerChild:
 
     async def start(self) -> None:
         """Start the process without waiting until it is ready. Raises OSError if the system refuses."""
-        paths = [_PACKAGES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         # -P: a module in the working directory must not hide one of Ottla's packages.
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
@@ -64,7 +63,7 @@ class BrokerChild:
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=PIPE,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                env=child_environment(),
                 start_new_session=True,
             )
         )

@@ -1,12 +1,15 @@
-"""A whole cluster on this machine: ZooKeeper (one node or three) and brokers, each in its own process.
+"""A whole cluster on this machine: a registry and brokers, each in its own process.
 
+The registry is `ottla registry`, or ZooKeeper (one node or three).
+
+    data_dir/registry/               see `ottla.cluster.local_registry`
     data_dir/zookeeper/              see `ottla.zookeeper.server`
     data_dir/broker-<id>.properties  the settings of a broker: `ottla broker FILE` starts a killed broker again
     data_dir/broker-<id>/            its log directory
 
-Broker ids are 1, 2, 3, …. The ports are consecutive, or any free ports. The cluster starts ZooKeeper, then all brokers
-at once. It stops the brokers one at a time, the last one first, so that each broker hands over its partitions to the
-remaining ones; then it stops ZooKeeper. If a process ends unexpectedly, the cluster reports it and continues.
+Broker ids are 1, 2, 3, …. The ports are consecutive, or any free ports. The cluster starts the registry, then all
+brokers at once. It stops the brokers one at a time, the last one first, so that each broker hands over its partitions
+to the remaining ones; then it stops the registry. If a process ends unexpectedly, the cluster reports it and continues.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ from pathlib import Path
 
 from broker.settings.properties import format_properties
 from ottla.cluster.broker_child import BrokerChild
+from ottla.cluster.local_registry import LocalRegistry
 from ottla.cluster.ports import HOST
 from ottla.cluster.process_output import ProcessOutput
 from ottla.command_line.failure import CommandError
 from ottla.zookeeper.server import ZooKeeperEnsemble, require_free
 
-STOP_TIMEOUT_S = 120.0  # of one broker; without ZooKeeper a broker requests new leaders for some 100 s
-_LOOK_S = 0.25  # how soon the end of a ZooKeeper is noticed
+STOP_TIMEOUT_S = 120.0  # of one broker; without a registry a broker requests new leaders for some 100 s
+_LOOK_S = 0.25  # how soon the end of a registry is noticed
 OWN_SETTINGS = (
     *("broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs"),
     *("zookeeper.connect", "ottla.console.listener"),
@@ -35,14 +39,14 @@ OWN_SETTINGS = (
 
 
 class LocalCluster:
-    """ZooKeeper and brokers, from `start` to `stop`."""
+    """A registry and brokers, from `start` to `stop`."""
 
     def __init__(
         self,
         data_dir: Path | None,
         *,
         brokers: int = 3,
-        zookeeper_nodes: int = 1,
+        zookeeper_nodes: int | None = None,
         port: int = 9092,
         zookeeper_port: int = 2181,
         console_port: int | None = 8080,
@@ -52,17 +56,29 @@ class LocalCluster:
         """Create a cluster; without `data_dir` its data is temporary.
 
         `port` and `console_port` are those of the first broker, 0 for any free ports; `console_port` None disables the
-        consoles. `settings` apply to every broker. Raises CommandError for a setting in OWN_SETTINGS.
+        consoles. `settings` apply to every broker. `zookeeper_nodes`: None for `ottla registry`.
+
+        Raises CommandError for a setting in OWN_SETTINGS, and for data of the other kind of registry.
         """
         for name in settings or {}:
             if name in OWN_SETTINGS:
                 raise CommandError(f"--set {name}: each broker of the cluster has its own value")
         self._is_temporary = data_dir is None
         self.data_dir = Path(tempfile.mkdtemp(prefix="ottla-cluster-")) if data_dir is None else data_dir.resolve()
-        self.zookeeper = ZooKeeperEnsemble(self.data_dir / "zookeeper", nodes=zookeeper_nodes, port=zookeeper_port)
+        kind, other = ("registry", "zookeeper") if zookeeper_nodes is None else ("zookeeper", "registry")
+        if (self.data_dir / other).exists():
+            option = "without --zookeeper-nodes" if other == "registry" else "with --zookeeper-nodes"
+            raise CommandError(f"{self.data_dir} has a cluster that was started {option}: start it so again")
+        self.registry_names = (
+            [kind] if zookeeper_nodes is None else [f"{kind}-{n}" for n in range(1, zookeeper_nodes + 1)]
+        )
+        self.registry: ZooKeeperEnsemble = (
+            LocalRegistry(self.data_dir / kind, port=zookeeper_port)
+            if zookeeper_nodes is None
+            else ZooKeeperEnsemble(self.data_dir / kind, nodes=zookeeper_nodes, port=zookeeper_port)
+        )
         names = [f"broker-{number}" for number in range(1, brokers + 1)]
-        zookeepers = [f"zookeeper-{number}" for number in range(1, zookeeper_nodes + 1)]
-        self.output = ProcessOutput([*names, *zookeepers], quiet=quiet)
+        self.output = ProcessOutput([*names, *self.registry_names], quiet=quiet)
         self.brokers = [
             BrokerChild(name, self.data_dir / f"{name}.properties", partial(self.output.said, name)) for name in names
         ]
@@ -85,7 +101,7 @@ class LocalCluster:
         for _, listener, console in self._addresses():
             for port in filter(None, (listener, console)):
                 require_free(port)
-        await self.zookeeper.start()
+        await self.registry.start()
         for broker, listener, console in self._addresses():
             console_address = "" if console is None else f"{HOST}:{console}"
             self._write_properties(broker, f"PLAINTEXT://{HOST}:{listener}", console_address)
@@ -101,17 +117,17 @@ class LocalCluster:
 
     async def watch(self) -> None:
         """Report every process that ends unexpectedly. Returns when no process is left."""
-        await asyncio.gather(*(self._watch_broker(broker) for broker in self.brokers), self._watch_zookeeper())
+        await asyncio.gather(*(self._watch_broker(broker) for broker in self.brokers), self._watch_registry())
 
     async def stop(self) -> None:
-        """Stop the brokers, then ZooKeeper, and delete temporary data. Idempotent."""
+        """Stop the brokers, then the registry, and delete temporary data. Idempotent."""
         self._stopping = True
-        if any(server.is_running for server in self.zookeeper.servers):
+        if any(server.is_running for server in self.registry.servers):
             for broker in reversed(self.brokers):
                 await self._stop_broker(broker)
-        else:  # without ZooKeeper no broker can hand over its partitions, and each tries until its timeout
+        else:  # without a registry no broker can hand over its partitions, and each tries until its timeout
             await asyncio.gather(*map(self._stop_broker, self.brokers))
-        self.zookeeper.close()
+        self.registry.close()
         if self._is_temporary:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
@@ -142,7 +158,7 @@ class LocalCluster:
             "broker.id": broker.name.removeprefix("broker-"),
             "listeners": listener,
             "log.dirs": str(self.data_dir / broker.name),
-            "zookeeper.connect": self.zookeeper.connect,
+            "zookeeper.connect": self.registry.connect,
             "ottla.console.listener": console,
             "default.replication.factor": str(replicas),
             "offsets.topic.replication.factor": str(replicas),
@@ -158,15 +174,15 @@ class LocalCluster:
         if not self._stopping:
             self._note(broker.name, f"has ended {broker.end}; the others continue")
 
-    async def _watch_zookeeper(self) -> None:
-        running = dict(enumerate(self.zookeeper.servers, 1))
+    async def _watch_registry(self) -> None:
+        running = dict(zip(self.registry_names, self.registry.servers, strict=True))
         while running:
-            for number, server in list(running.items()):
+            for name, server in list(running.items()):
                 if not server.is_running:
-                    del running[number]
+                    del running[name]
                     if self._stopping:
                         return
-                    self._note(f"zookeeper-{number}", f"has ended: {server.last_words()}")
+                    self._note(name, f"has ended: {server.last_words()}")
             await asyncio.sleep(_LOOK_S)
 
     def _note(self, name: str, what: str) -> None:

@@ -1,4 +1,4 @@
-"""`ottla cluster`: ZooKeeper and several brokers on this machine, in one terminal, until Ctrl-C.
+"""`ottla cluster`: a registry and several brokers on this machine, in one terminal, until Ctrl-C.
 
 Its subcommands, which show a running cluster, are in `cluster_description`.
 """
@@ -35,13 +35,22 @@ def run_cluster(
     context: typer.Context,
     brokers: Annotated[int, typer.Option("--brokers", min=1, max=20, help="How many brokers.")] = 3,
     zookeeper_nodes: Annotated[
-        int, typer.Option("--zookeeper-nodes", min=1, max=7, help="How many ZooKeeper servers: 1, or 3.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--zookeeper-nodes",
+            min=1,
+            max=7,
+            help="Run real ZooKeeper servers, 1 or 3, instead of a registry of Ottla. Needs 'ottla[zookeeper]'.",
+        ),
+    ] = None,
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="Port of the first broker; 0: any free ports.")
     ] = 9092,
     zookeeper_port: Annotated[
-        int, typer.Option("--zookeeper-port", min=0, max=65535, help="Port of the first ZooKeeper; 0: any free.")
+        int,
+        typer.Option(
+            "--zookeeper-port", min=0, max=65535, help="Port of the registry, or the first ZooKeeper; 0: any."
+        ),
     ] = 2181,
     console_port: Annotated[
         int, typer.Option("--console-port", min=0, max=65535, help="Port of the first broker's console; 0: any.")
@@ -63,12 +72,13 @@ def run_cluster(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the brokers' warnings and errors.")] = False,
 ) -> None:
-    """Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.
+    """Run a cluster on 127.0.0.1: a registry and brokers, each in its own process; Ctrl-C stops all in order.
 
     If a broker ends unexpectedly, the command reports it and the others continue; the exit code is then 1. A
     second Ctrl-C kills the brokers.
 
-    ZooKeeper is in pyspark's jars: pip install 'ottla[zookeeper]' installs it and a Java.
+    The registry is `ottla registry`. With --zookeeper-nodes it is ZooKeeper: pip install 'ottla[zookeeper]' installs
+    one and a Java.
 
     `describe` and `id` show a cluster that runs; the options of this command do not apply to them.
     """
@@ -130,7 +140,7 @@ async def _serve(cluster: LocalCluster, *, is_kept: bool) -> None:
             _say_ready(cluster, is_kept=is_kept)
             if await _finished(cluster.watch(), stopping):
                 raise CommandError("no process of the cluster is left")
-        say("stopping the brokers, then ZooKeeper; Ctrl-C again kills the brokers")
+        say("stopping the brokers, then the registry; Ctrl-C again kills the brokers")
     finally:
         stop.set()
         await cluster.stop()
@@ -160,13 +170,13 @@ def _say_ready(cluster: LocalCluster, *, is_kept: bool) -> None:
         console = f"console {broker.facts['console']}  " if "console" in broker.facts else ""
         lines.append(f"  {broker.name:<11} {broker.facts['listening']}  {console}pid {broker.pid}")
     lines.append(f"  {'bootstrap':<11} {cluster.bootstrap_servers}")
-    pids = ", ".join(str(server.pid) for server in cluster.zookeeper.servers)
-    lines.append(f"  {'zookeeper':<11} {cluster.zookeeper.connect}  pid {pids}")
+    pids = ", ".join(str(server.pid) for server in cluster.registry.servers)
+    lines.append(f"  {cluster.registry_names[0].partition('-')[0]:<11} {cluster.registry.connect}  pid {pids}")
     lines.append(f"  {'data':<11} {cluster.data_dir}{'' if is_kept else ' (temporary)'}")
     lines += ["", TRY]
     lines += [f"  {command}" for command in first_commands(cluster.bootstrap_servers.partition(",")[0])]
     ottla = command_name()
-    lines.append(f"  {ottla} zk tree --zookeeper {cluster.zookeeper.connect}")
+    lines.append(f"  {ottla} zk tree --zookeeper {cluster.registry.connect}")
     last = cluster.brokers[-1]
     lines.append(f"  kill -9 {last.pid}    # then start {last.name} again: {ottla} broker {last.properties}")
     lines.append("")

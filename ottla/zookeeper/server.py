@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Self
 
+from ottla.cluster.child_environment import child_environment
 from ottla.cluster.ports import HOST, free_ports
 from ottla.command_line.failure import CommandError
 from ottla.zookeeper.files import Peer, server_command, write_configuration
@@ -82,6 +83,7 @@ class ZooKeeperServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env=child_environment(),
                 start_new_session=True,
                 pass_fds=() if lock is None else (lock.fileno(),),
             )

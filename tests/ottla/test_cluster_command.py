@@ -101,7 +101,7 @@ def lives(pid):
 def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
     with Running("--data-dir", tmp_path, "--set", "num.partitions=2") as running:
         running.ready()
-        connect, servers = running.value("zookeeper").split()[0], running.value("bootstrap")
+        connect, servers = running.value("registry").split()[0], running.value("bootstrap")
 
         def ids():
             return ottla("zk", "ls", "/brokers/ids", "-z", connect).out.split()
@@ -124,7 +124,7 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
         address = running.value("broker-3").split()[0]
         os.kill(running.pid("broker-3"), signal.SIGKILL)
         until_blocking(
-            lambda: "broker-3    | has ended by SIGKILL; the others continue\n" in running.errors, running.errors
+            lambda: "broker-3 | has ended by SIGKILL; the others continue\n" in running.errors, running.errors
         )
         asyncio.run(expire_session(connect, tmp_path / "broker-3"))
         assert ids() == ["1", "2"]
@@ -176,6 +176,27 @@ def test_what_is_left_of_a_temporary_cluster(tmp_path, ottla):
     assert not any(map(lives, children))
     assert not Path(running.value("data")).exists()
     assert [line for line in running.err if " INFO " in line] == []
+
+
+def test_a_cluster_with_a_zookeeper(tmp_path, ottla):
+    with Running("--brokers", 1, "--no-console", "--zookeeper-nodes", 1, "--data-dir", tmp_path / "data") as running:
+        running.ready()
+        connect = running.value("zookeeper").split()[0]
+        assert ottla("zk", "ls", "/brokers/ids", "-z", connect).out == "1\n"
+        assert "zookeeper.server" in descendants(running.process.pid)[running.pid("zookeeper")]
+        assert running.stop() == 0, running.errors
+    refused = ottla("cluster", *ANY_PORTS, "--data-dir", tmp_path / "data", code=1).err
+    assert "has a cluster that was started with --zookeeper-nodes" in refused
+
+
+def test_a_registry_that_dies_is_reported(tmp_path):
+    with Running("--brokers", 1, "--no-console") as running:
+        running.ready()
+        os.kill(running.pid("registry"), signal.SIGKILL)
+        until_blocking(lambda: "registry | has ended: by SIGKILL\n" in running.errors, running.errors)
+        os.kill(running.pid("broker-1"), signal.SIGKILL)
+        assert running.ended() == 1
+    assert running.errors.endswith("ottla: no process of the cluster is left\n")
 
 
 def test_ctrl_c_while_it_starts():
