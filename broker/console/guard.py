@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 from broker.authentication.audit import log_failure, log_success
 from broker.console.acceptor import ConsoleConnection
 from broker.console.login import LoginFailedError
+from broker.console.passwords import TooManyChecksError
 from broker.console.rights import Rights, Visitor
 from broker.console.same_origin import JSON, SAFE_METHODS, is_of_this_site
 from broker.network.listener import PLAINTEXT
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 LISTENER: Final = "console"
 """The name of the console in the audit logs."""
+RETRY_AFTER_S: Final = 5
+"""When a client may try again whose password could not be checked: some checks take this long."""
 
 
 class Need(Enum):
@@ -117,11 +120,15 @@ class Guard:
             try:
                 if len(headers) > 1:
                     raise LoginFailedError("", "there are several Authorization headers")
-                found = await login.user(headers[0])
+                found = await login.user(headers[0], connection)
             except LoginFailedError as error:
                 log_failure(connection.host, LISTENER, error.mechanism, str(error))
                 await asyncio.sleep(self._server.failure_delay_s)
                 raise self._login_needed(request, has_failed=True) from None
+            except TooManyChecksError:
+                answer = refused(request, web.HTTPServiceUnavailable, "Too many logins wait for their check.")
+                answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+                raise answer from None
             log_success(connection.host, LISTENER, found.mechanism, found.principal, by_token=False)
             return found.principal
         if login.takes_certificates and connection.principal != ANONYMOUS:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker.authentication.scram_credentials import ScramCredentials
 from broker.console.credential_file import CredentialFile
 from broker.console.passwords import (
+    Client,
     Passwords,
     Source,
     scram_passwords,
@@ -97,23 +98,23 @@ class ConsoleLogin:
         found = [f"Basic {REALM}"] if self._takes_passwords else []
         return [*found, 'Bearer realm="Ottla"'] if self._takes_tokens else found
 
-    async def user(self, authorization: str) -> LoggedIn:
-        """Return the user of an Authorization header. Raises LoginFailedError."""
+    async def user(self, authorization: str, client: Client) -> LoggedIn:
+        """Return the user of an Authorization header. Raises LoginFailedError, and see `Passwords.are_right`."""
         scheme, _, text = authorization.partition(" ")
         if scheme.lower() == "basic" and self._takes_passwords:
-            return await self._user_of_password(text.strip())
+            return await self._user_of_password(text.strip(), client)
         if scheme.lower() == "bearer" and self._takes_tokens:
             return self._user_of_token(text.strip())
         raise LoginFailedError("", "the scheme of the Authorization header is not enabled")
 
-    async def _user_of_password(self, text: str) -> LoggedIn:
+    async def _user_of_password(self, text: str, client: Client) -> LoggedIn:
         try:
             user, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
             raise LoginFailedError("Basic", "the Authorization header is not base64 of UTF-8") from None
         if not (user and colon and password):
             raise LoginFailedError("Basic", "the Authorization header must contain a user and a password")
-        if not await self._passwords.are_right(user, password):
+        if not await self._passwords.are_right(user, password, client):
             raise LoginFailedError("Basic", f"invalid user name or password, user {user!r}")
         return LoggedIn(Principal(USER, user), "Basic")
 

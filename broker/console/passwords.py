@@ -3,6 +3,9 @@
 A client sends its password with every request, and a check takes milliseconds (SCRAM) or tenths of a second (scrypt).
 So checks run in a thread, one at a time, and a password that was right is remembered as a keyed hash, until the user's
 credential changes. A user is looked for in every source, and an unknown one costs as much as a wrong password.
+
+Checks wait for each other, and anyone who reaches the port can cause them. So few may wait, fewer for each address, and
+those of clients that have left are not run: aiohttp does not cancel the handler of a closed connection.
 """
 
 from __future__ import annotations
@@ -10,14 +13,33 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from broker.authentication.scram_credentials import ScramCredentials
 from security.password_hash import ScryptHash
 from security.sasl.scram import SCRAM_MECHANISMS, SCRAM_SHA_512, ScramCredential, ScramMechanism
 
 MAX_REMEMBERED = 1000
+MAX_CHECKS: Final = 32
+"""How many checks may run or wait. The last one waits for half a minute at most."""
+MAX_CHECKS_OF_ADDRESS: Final = 8
+"""The same for one address, which may be a proxy with several users."""
+
+
+class TooManyChecksError(Exception):
+    """Too many passwords wait for their check already."""
+
+
+class Client(Protocol):
+    """Who sends a password."""
+
+    host: str
+    """The address."""
+    closed: bool
+    """Whether it has left."""
 
 
 class Credential(Protocol):
@@ -82,19 +104,49 @@ class Passwords:
         self._key = secrets.token_bytes(32)
         self._remembered: dict[bytes, Credential] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._checks: Counter[str] = Counter()
 
-    async def are_right(self, user: str, password: str) -> bool:
-        """Return whether this is the password of a user."""
+    async def are_right(self, user: str, password: str, client: Client) -> bool:
+        """Return whether this is the password of a user.
+
+        Raises TooManyChecksError, and ConnectionResetError if the client has left before the check.
+        """
         name, secret = (text.encode("utf-8", "surrogateescape") for text in (user, password))
         digest = hmac.digest(self._key, len(name).to_bytes(4) + name + secret, "sha256")
-        found = [(source.find(user), source.nobody) for source in self._sources]
-        known = [one for credentials, _ in found for one in credentials]
-        if (before := self._remembered.get(digest)) is not None and before in known:
+        found = self._credentials(user)
+        if self._is_remembered(digest, found):
             return True
-        async with self._one_at_a_time:
-            compared = [one for credentials, nobody in found for one in credentials or (nobody,)]
-            right = await asyncio.to_thread(_first_that_verifies, compared, password)
-        if right is None or right not in known:
+        with self._counted(client.host):
+            async with self._one_at_a_time:
+                if client.closed:
+                    raise ConnectionResetError
+                found = self._credentials(user)
+                return self._is_remembered(digest, found) or await self._check(digest, found, password)
+
+    @contextmanager
+    def _counted(self, host: str) -> Iterator[None]:
+        if self._checks.total() >= MAX_CHECKS or self._checks[host] >= MAX_CHECKS_OF_ADDRESS:
+            raise TooManyChecksError
+        self._checks[host] += 1
+        try:
+            yield
+        finally:
+            self._checks[host] -= 1
+            if not self._checks[host]:
+                del self._checks[host]
+
+    def _credentials(self, user: str) -> list[tuple[Sequence[Credential], Credential]]:
+        """Return the user's credentials in each source, with the one that stands for an unknown user there."""
+        return [(source.find(user), source.nobody) for source in self._sources]
+
+    def _is_remembered(self, digest: bytes, found: list[tuple[Sequence[Credential], Credential]]) -> bool:
+        before = self._remembered.get(digest)
+        return before is not None and any(before in credentials for credentials, _ in found)
+
+    async def _check(self, digest: bytes, found: list[tuple[Sequence[Credential], Credential]], password: str) -> bool:
+        compared = [one for credentials, nobody in found for one in credentials or (nobody,)]
+        right = await asyncio.to_thread(_first_that_verifies, compared, password)
+        if right is None or not any(right in credentials for credentials, _ in found):
             return False
         if len(self._remembered) >= self._max_remembered:
             self._remembered.clear()

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from joserfc.jwk import ECKey
 
 from broker.authentication import audit
 from broker.broker import Broker
+from broker.console.passwords import MAX_CHECKS_OF_ADDRESS
 from client.admin.admin import Admin
+from security.password_hash import ScryptHash
 from support.certificates import authority, client_certificate
 from support.console import Answer, ask, basic, console_broker, password_file, token_file
+from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.tls_listening import client_tls, tls_settings
 
@@ -240,6 +244,41 @@ async def test_a_failure_is_held_back_and_others_are_served_meanwhile(tmp_path: 
         assert not waiting.done()
         waiting.cancel()
         await asyncio.wait([waiting])
+
+
+async def test_clients_that_leave_cannot_keep_others_from_logging_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"ottla.console.authentication": "password-file", **password_file(tmp_path, carol="carol-secret")}
+    may_end = threading.Event()
+    checks: list[str] = []
+
+    def verifies(stored: ScryptHash, password: str) -> bool:
+        checks.append(password)
+        may_end.wait()
+        return password == "carol-secret"
+
+    monkeypatch.setattr(ScryptHash, "verifies", verifies)
+    async with console_broker(tmp_path, values) as broker:
+        try:
+            number = MAX_CHECKS_OF_ADDRESS + 1
+            asked = [asyncio.create_task(ask(broker, "/", auth=basic("x", "y"))) for _ in range(number)]
+            (refused,), waiting = await asyncio.wait(asked, return_when="FIRST_COMPLETED", timeout=DEADLINE_S)
+            answer = refused.result()
+            assert (answer.status, answer.headers["Retry-After"], answer.challenges) == (503, "5", [])
+            for one in waiting:
+                one.cancel()
+            await asyncio.wait(waiting)
+            assert (await ask(broker, "/healthz")).status == 200  # the server has seen that the others have left
+            may_end.set()
+
+            async def is_let_in() -> bool:
+                return (await ask(broker, "/", auth=basic("carol", "carol-secret"))).status == 200
+
+            await until(is_let_in, "there is room again")
+            assert checks == ["y", "carol-secret"]
+        finally:
+            may_end.set()
 
 
 async def test_certificates(tmp_path: Path) -> None:
