@@ -2,7 +2,8 @@
 
 They count from the moment they are accepted, so that peers that stall a TLS handshake count, too. One more connection
 closes the oldest one: peers that only keep connections open cannot shut out health checks. Connections are closed when
-they are idle (aiohttp's keep-alive timeout), and handshakes that are not complete in time.
+they are idle (aiohttp's keep-alive timeout), and handshakes that are not complete in time. Connections without a first
+request are closed here: not every version of aiohttp does it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 512
+REQUEST_TIMEOUT_S = 10.0
+"""How long the first request of a connection may take: silent peers must not shut out /healthz. That of a handshake."""
 
 
 class ConsoleAcceptor:
@@ -37,13 +40,16 @@ class ConsoleAcceptor:
         new_handler: Callable[[], asyncio.Protocol],
         *,
         handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """new_handler: makes the protocol of a connection."""
         loop = asyncio.get_running_loop()
         self.now_s = loop.time
         self.call_soon = loop.call_soon
+        self.call_later = loop.call_later
         self.handshake_timeout_s = handshake_timeout_s
+        self.request_timeout_s = request_timeout_s
         self._max_connections = max_connections
         self._new_handler = new_handler
         self.count = 0
@@ -129,6 +135,7 @@ class ConsoleConnection(asyncio.Protocol):
         self._on_complete = on_complete
         self._transport: asyncio.Transport | None = None
         self._is_served = False
+        self._request_timer: asyncio.TimerHandle | None = None
 
     @property
     def has_tls(self) -> bool:
@@ -149,7 +156,14 @@ class ConsoleConnection(asyncio.Protocol):
                 self.close(str(error))
         if not self.closed:
             self._is_served = True
+            timeout_s = self._acceptor.request_timeout_s
+            self._request_timer = self._acceptor.call_later(timeout_s, self.close, f"no request in {timeout_s:g} s")
             self._handler.connection_made(transport)
+
+    def request_arrived(self) -> None:
+        """Stop waiting for the first request: aiohttp closes the connection when it is idle after an answer."""
+        if self._request_timer is not None:
+            self._request_timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self._is_served:
@@ -166,6 +180,8 @@ class ConsoleConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        if self._request_timer is not None:
+            self._request_timer.cancel()
         self._acceptor.disconnected(self)
         if self._is_served:
             self._handler.connection_lost(exc)

@@ -62,12 +62,16 @@ class Guard:
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Call the handler if the request may be answered. Raises HTTPException."""
+        connection = None if request.transport is None else request.transport.get_protocol()
+        if not isinstance(connection, ConsoleConnection):
+            raise ConnectionResetError  # the client has disconnected
+        connection.request_arrived()
         self._check_host(request)
         if request.method not in SAFE_METHODS:
             _check_origin(request)
         need = NEEDS.get(_route(request), Need.READ)
         if need is not Need.NOTHING:
-            request_rights.set(await self._rights(request, need))
+            request_rights.set(await self._rights(request, need, connection))
         return await handler(request)
 
     @property
@@ -78,6 +82,8 @@ class Guard:
     # -- host and origin ----------------------------------------------------------------------------------------------
 
     def _check_host(self, request: web.Request) -> None:
+        if "Host" not in request.headers:  # request.host would ask DNS for the name of this machine, in some versions
+            raise refused(request, web.HTTPBadRequest, "The request has no Host header.")
         server = self._server
         name = _host_name(request.host)
         if self._hosts:
@@ -90,11 +96,8 @@ class Guard:
 
     # -- who, and what they may ---------------------------------------------------------------------------------------
 
-    async def _rights(self, request: web.Request, need: Need) -> Rights:
+    async def _rights(self, request: web.Request, need: Need, connection: ConsoleConnection) -> Rights:
         server = self._server
-        connection = None if request.transport is None else request.transport.get_protocol()
-        if not isinstance(connection, ConsoleConnection):
-            raise ConnectionResetError  # the client has disconnected
         principal = await self._user(request, connection)
         is_open = need.value in self._open or self.reads_are_open
         if principal is None and not is_open:

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from broker.broker import Broker
-from broker.console.acceptor import ConsoleAcceptor
+from broker.console.acceptor import ConsoleAcceptor, ConsoleConnection
 from broker.network.listener import Listener
 from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
@@ -17,6 +17,8 @@ from security.password_encoder import PasswordEncoder
 from storage.setting import ConfigError
 from support.broker import settings
 from support.certificates import authority, client_certificate, other_authority, server_certificate
+from support.console import ask
+from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.tls_listening import TlsClient, alter_broker, client_tls, stored_settings, tls_settings
 from support.wire import wire_client
@@ -192,12 +194,12 @@ class Echo(asyncio.Protocol):
 
 
 @contextlib.asynccontextmanager
-async def accepting(folder=None, **options):
+async def accepting(folder=None, new_handler=Echo, **options):
     tls = None
     if folder is not None:
         config = BrokerConfig(console_tls(folder), has_file=False)
         tls = ListenerTls(Listener("console", "127.0.0.1", 0, "SSL"), config.of_console())
-    acceptor = ConsoleAcceptor(Echo, **options)
+    acceptor = ConsoleAcceptor(new_handler, **options)
     sockets = await listening_sockets("127.0.0.1", 0, 10)
     await acceptor.open(sockets, tls, 10)
     try:
@@ -221,6 +223,54 @@ async def test_a_stalled_handshake_stops_no_one_else(tmp_path):
             async with TlsClient(port) as client:
                 client.writer.write(b"x")
                 assert await client.reader.readexactly(1) == b"x"
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+@pytest.mark.parametrize("start", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"], ids=["silent", "not complete"])
+async def test_a_connection_without_a_request_is_closed(tmp_path, has_tls, start):
+    async with accepting(tmp_path if has_tls else None, request_timeout_s=0.05, new_handler=asyncio.Protocol) as port:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1",
+            port,
+            ssl=client_tls() if has_tls else None,
+            server_hostname="localhost" if has_tls else None,
+        )
+        writer.write(start)
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), DEADLINE_S) == b""
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def test_a_request_that_has_arrived_may_take_longer():
+    timers = []
+
+    def call_later(seconds, function, *values):
+        timers.append(asyncio.get_running_loop().call_later(seconds, function, *values))
+        return timers[-1]
+
+    acceptor = ConsoleAcceptor(Echo)
+    acceptor.call_later = call_later
+    for _ in range(2):
+        connection = ConsoleConnection(acceptor, Echo())
+        connection.connection_made(asyncio.Transport())
+        assert not timers[-1].cancelled()
+        if len(timers) == 1:
+            connection.request_arrived()
+        else:
+            connection.connection_lost(None)
+        assert timers[-1].cancelled()
+
+
+async def test_every_request_arrives(tmp_path, monkeypatch):
+    arrived = []
+    monkeypatch.setattr(ConsoleConnection, "request_arrived", lambda connection: arrived.append(connection))
+    async with https_broker(tmp_path, {"ottla.console.listener": "127.0.0.1:0"}) as broker:
+        for path in ("/healthz", "/nothing", "/api/cluster"):
+            arrived.clear()
+            assert (await ask(broker, path)).status in (200, 404)
+            assert arrived
 
 
 async def test_a_handshake_that_takes_too_long_is_closed(tmp_path):

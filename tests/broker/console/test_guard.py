@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from broker.broker import Broker
 from broker.console.same_origin import is_of_this_site
@@ -49,6 +51,20 @@ async def test_names_of_the_settings(broker: Broker, host: str, status: int) -> 
     for path in ("/healthz", "/api/session"):
         answer = await ask(broker, path, headers={"Host": host}, auth=basic("alice", "alice-secret"))
         assert answer.status == status, answer
+
+
+async def test_a_request_without_a_host_is_refused_and_asks_no_dns(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert broker.console is not None
+    monkeypatch.setattr(web.BaseRequest, "host", property(lambda request: pytest.fail("a name is looked up")))
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.console.port)
+    writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.0 400")
+    assert answer.endswith(b"The request has no Host header.\n")
+    writer.close()
+    await writer.wait_closed()
 
 
 async def test_a_wrong_name_is_refused_before_the_login(broker: Broker) -> None:
