@@ -62,13 +62,13 @@ class RunBlocking(Protocol):
 
 
 class SessionOwner(Protocol):
-    """What has a session in the store: a registry of this process, or a session of the server."""
+    """The owner of a session in the store: a registry of this process, or a session of the server."""
 
     def changed(self, changes: Sequence[NodeChange], /) -> None:
-        """Hear of changes that have become visible, in order."""
+        """Receive the changes that have become visible, in order."""
 
     def session_ended(self) -> None:
-        """Hear of the end of the session."""
+        """Called when the session has ended."""
 
 
 class _Write:
@@ -190,7 +190,7 @@ class EmbeddedStore:
     def write(self, session_id: int, apply: Callable[[Draft], T], *, ends_session: bool = False) -> asyncio.Future[T]:
         """Queue a write for a session; the future is done when the write is durable and visible.
 
-        `apply` must change the draft and return, or raise a RegistryError without changing it.
+        `apply` must change the draft and return, or raise a RegistryError: then nothing is changed.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
@@ -327,11 +327,16 @@ class EmbeddedStore:
             write.error = SessionExpiredError("the session has expired")
             return
         draft.zxid += 1
+        # What raises changes nothing. The end of a session never raises, and looks at the changes of the whole group.
+        own = draft if write.ends_session else draft.nested()
         try:
-            write.result = write.apply(draft)
+            write.result = write.apply(own)
         except RegistryError as error:
             draft.zxid -= 1
             write.error = error
+        else:
+            if own is not draft:
+                draft.merge(own)
 
     def _fail(self, error: RegistryError) -> None:
         if self._failure is None:

@@ -187,18 +187,33 @@ class Draft:
         self.changes[parent_path] = parent._replace(num_children=parent.num_children - 1, pzxid=self.zxid)
         self.history.append(NodeChange(ChangeKind.DELETED, path))
 
-    def multi(self, ops: Sequence[Op], caller: Caller) -> list[OpResult]:
-        """Apply all operations or none. Raises the error of the operation that failed."""
-        own = Draft(self.get, self.zxid, self.now_ms)
+    def multi(
+        self, ops: Sequence[Op], caller: Caller, applied: Callable[[OpResult, Draft], None] | None = None
+    ) -> list[OpResult]:
+        """Apply all operations or none. Raises the error of the operation that failed.
+
+        applied: called after each operation with its result and the draft at that moment.
+        """
+        own = self.nested()
         results: list[OpResult] = []
         for index, op in enumerate(ops):
             try:
                 results.append(own.apply(op, caller))
             except RegistryError as error:
                 raise multi_failure(ops, index, error) from None
-        self.changes.update(own.changes)
-        self.history += own.history
+            if applied is not None:
+                applied(results[-1], own)
+        self.merge(own)
         return results
+
+    def nested(self) -> Draft:
+        """Return an empty draft on top of this one."""
+        return Draft(self.get, self.zxid, self.now_ms)
+
+    def merge(self, nested: Draft) -> None:
+        """Take the changes of a nested draft."""
+        self.changes.update(nested.changes)
+        self.history += nested.history
 
 
 class Tree:

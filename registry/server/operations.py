@@ -306,12 +306,17 @@ def _multi(reader: JuteReader) -> Write:
         ops.append(_OPS[code](reader))
 
     def run(draft: Draft, caller: Caller) -> bytes:
+        answers: list[bytes] = []
+
+        def applied(result: OpResult, own: Draft) -> None:
+            answers.append(_multi_result(codes[len(answers)], result, own))
+
         try:
             _validate_all(ops)
-            results = draft.multi(ops, caller)
+            draft.multi(ops, caller, applied)
         except RegistryError as error:
             return b"".join(_multi_error(code_of(result)) for result in error.results) + _END_OF_MULTI
-        return b"".join(map(_multi_result, codes, results, [draft] * len(ops))) + _END_OF_MULTI
+        return b"".join(answers) + _END_OF_MULTI
 
     return Write(run)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from registry.embedded.access import Caller
 from registry.embedded.store import EmbeddedStore
 from registry.errors import (
     ConnectionLossError,
@@ -138,6 +139,7 @@ async def test_reopening_gives_the_same_tree(tmp_path):
 WRITER = """
 import asyncio, sys
 from pathlib import Path
+from registry.embedded.access import Caller
 from registry.embedded.store import EmbeddedStore
 
 async def main():
@@ -525,3 +527,17 @@ async def registry_settled():
     """Let everything that is ready on the loop run."""
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+async def test_a_write_that_raises_leaves_nothing_behind():
+    async with opened(None) as store:
+        registry = await connected(store)
+
+        def half(draft):
+            draft.create(Create("/half"), Caller(1))
+            raise NoNodeError("/other: there is no such node")
+
+        with pytest.raises(NoNodeError):
+            await store.write(registry.session_id, half)
+        assert await registry.exists("/half") is None
+        assert store.tree.zxid == 0

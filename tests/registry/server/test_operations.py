@@ -161,6 +161,17 @@ async def test_the_number_of_operations_in_a_multi_has_a_limit(client, multi, on
     assert (await client.ask(multi, one * 10_001 + MULTI_END)).error == ErrorCode.BAD_ARGUMENTS
 
 
+async def test_a_multi_that_deletes_what_it_has_created(client, server):
+    """The answer to create2 has the stat of that moment."""
+    made = in_multi(OpCode.CREATE2, create("/a", b"data")) + in_multi(OpCode.DELETE, delete("/a"))
+    zxid = server.store.tree.zxid
+    answer = (await client.ask(OpCode.MULTI, made + in_multi(OpCode.CREATE, create("/b")) + MULTI_END)).body
+    assert (answer.int32(), answer.boolean(), answer.int32()) == (OpCode.CREATE2, False, 0)
+    assert (answer.string(), answer.int64()) == ("/a", zxid + 1)
+    assert server.store.tree.zxid == zxid + 1
+    assert await client.exists("/b")
+
+
 async def test_a_node_for_one_user(kazoo):
     mine = make_digest_acl("alice", "secret", all=True)
 
