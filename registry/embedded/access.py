@@ -6,7 +6,8 @@ server (registry/server/) have their IP address and those of their `auth` packet
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 
 from registry.errors import InvalidAclError, NoAuthError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _SCHEMES = frozenset({"world", "digest", "sasl", "ip", "x509"})
+_MAX_ENTRIES = 100  # every request checks them; ZooKeeper's limit is the size of a request
 
 
 class Identity(NamedTuple):
@@ -36,6 +38,8 @@ def checked_acl(acl: Sequence[Acl] | None, path: str, caller: Caller) -> tuple[A
     """Return the ACL to store; entries of the scheme `auth` become the caller's identities. Raises InvalidAclError."""
     if acl is None:
         return OPEN_ACL
+    if len(acl) > _MAX_ENTRIES:
+        raise InvalidAclError(f"{path}: the ACL has {len(acl)} entries, at most {_MAX_ENTRIES} are allowed", path)
     checked = tuple(dict.fromkeys(stored for entry in acl for stored in _stored(Acl(*entry), path, caller)))
     if not checked:
         raise InvalidAclError(f"{path}: the ACL is empty", path)
@@ -81,6 +85,11 @@ def _matches(entry: Acl, caller: Caller) -> bool:
     if entry.scheme == "world":
         return True
     if entry.scheme == "ip":
-        network = ip_network(entry.id, strict=False)
+        network = _network(entry.id)
         return any(identity.scheme == "ip" and ip_address(identity.id) in network for identity in caller.identities)
     return Identity(entry.scheme, entry.id) in caller.identities
+
+
+@lru_cache(maxsize=1024)
+def _network(name: str) -> IPv4Network | IPv6Network:
+    return ip_network(name, strict=False)

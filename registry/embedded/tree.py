@@ -246,6 +246,18 @@ class Tree:
         """Return the names of the children, sorted, so that simulations are reproducible."""
         return sorted(self._children.get(path, ()))
 
+    def count_below(self, path: str) -> int:
+        """Return the number of nodes below a node: its children, their children, and so on."""
+        if path == "/":
+            return len(self.nodes) - 1
+        count, parents = 0, [path]
+        while parents:
+            parent = parents.pop()
+            names = self._children.get(parent, ())
+            count += len(names)
+            parents += [f"{parent}/{name}" for name in names]
+        return count
+
     def ephemerals(self, session_id: int) -> set[str]:
         """Return the paths of a session's ephemeral nodes, as a new set."""
         return set(self._ephemerals.get(session_id, ()))

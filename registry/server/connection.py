@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 _HANDSHAKE_TIMEOUT_S = 30.0
 _MAX_CONNECT_BYTES = 1024
 _MAX_WAITING = 1000  # requests that a client may have under way before its connection is not read any more
+_MAX_READS_IN_A_TURN = 100  # of the event loop, so that other clients get their turn
 _WATCH_EVENT_XID = -1
 _SYNC_CONNECTED = 3  # the state in an event
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -71,8 +72,10 @@ class ServerConnection(asyncio.Protocol):
         self._identities: tuple[Identity, ...] = ()
         self._waiting: deque[_Request] = deque()
         self._writes: deque[_Request] = deque()  # given to the store, not answered yet
+        self._is_read = True
         self._is_paused = False  # the client does not read the answers
         self._is_crowded = False  # too many requests wait
+        self._is_turn_planned = False  # the client has sent more reads than one turn answers
         self._handshake: asyncio.TimerHandle | None = None
 
     @property
@@ -203,7 +206,6 @@ class ServerConnection(asyncio.Protocol):
             self._waiting.append(_Request(xid, _parsed(opcode, reader)))
         if self.outstanding > _MAX_WAITING:
             self._is_crowded = True
-            self._read_if_possible()
 
     def _authenticate(self, xid: int, reader: JuteReader) -> _Request:
         """Add an identity to the session's. Of the schemes of ZooKeeper, clients can use digest."""
@@ -225,12 +227,22 @@ class ServerConnection(asyncio.Protocol):
         """Answer what can be answered, in order, and give the store the writes whose turn it is."""
         while self._writes and self._writes[0].future is not None and self._writes[0].future.done():
             self._answer_write(self._writes.popleft())
-        self._run_waiting()
-        while self._take_frames():
-            self._run_waiting()
+        if not self._is_turn_planned:
+            self._take_turn()
 
-    def _run_waiting(self) -> None:
-        while self._waiting and not self._is_paused:
+    def _take_turn(self) -> None:
+        self._is_turn_planned = False
+        left = self._run_waiting(_MAX_READS_IN_A_TURN)
+        while left and self._take_frames():
+            left = self._run_waiting(left)
+        if not left:
+            self._is_turn_planned = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+        self._read_if_possible()
+
+    def _run_waiting(self, most: int) -> int:
+        """Answer at most so many reads. Return how many more could be answered."""
+        while self._waiting and not self._is_paused and most:
             request = self._waiting[0]
             if isinstance(request.todo, Write) or request.todo is None:
                 self._waiting.popleft()
@@ -240,9 +252,10 @@ class ServerConnection(asyncio.Protocol):
             else:
                 self._waiting.popleft()
                 self._answer_read(request)
+                most -= 1
         if self._is_crowded and self.outstanding <= _MAX_WAITING // 2:
             self._is_crowded = False
-            self._read_if_possible()
+        return most
 
     def _give_to_store(self, request: _Request) -> None:
         assert self.session is not None
@@ -301,10 +314,12 @@ class ServerConnection(asyncio.Protocol):
     def _read_if_possible(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if self._is_paused or self._is_crowded:
-            self._transport.pause_reading()
-        else:
+        is_read = not (self._is_paused or self._is_crowded or self._is_turn_planned)
+        if is_read and not self._is_read:
             self._transport.resume_reading()
+        elif self._is_read and not is_read:
+            self._transport.pause_reading()
+        self._is_read = is_read
 
     def _stop_handshake(self) -> None:
         if self._handshake is not None:

@@ -157,11 +157,10 @@ def _get_ephemerals(reader: JuteReader) -> Read:
 
 def _get_all_children_number(reader: JuteReader) -> Read:
     path = _path(reader)
-    below = path if path == "/" else f"{path}/"
 
     def run(view: View) -> bytes:
         view.readable(path)
-        return jute.int32(sum(other.startswith(below) for other in view.tree.nodes if other != path))
+        return jute.int32(view.tree.count_below(path))
 
     return Read(run)
 

@@ -68,6 +68,13 @@ def test_the_identities_of_a_session_are_checked_too():
         checked_acl([Acl(31, "auth", "")], "/a", mallory)
 
 
+def test_an_acl_has_at_most_100_entries():
+    entries = [Acl(1, "ip", f"10.0.0.{number}") for number in range(101)]
+    assert len(checked_acl(entries[:100], "/a", ALICE)) == 100
+    with pytest.raises(InvalidAclError, match="has 101 entries"):
+        checked_acl(entries, "/a", ALICE)
+
+
 def test_equal_entries_are_stored_once_and_the_open_acl_is_the_shared_one():
     twice = [Acl(1, "digest", "alice:hash"), Acl(1, "digest", "alice:hash")]
     assert checked_acl(twice, "/a", ANYONE) == (twice[0],)

@@ -66,6 +66,30 @@ async def test_too_many_requests_of_a_client_wait_in_its_socket(client, server, 
     assert max(seen) <= 11
 
 
+async def test_a_client_with_many_reads_lets_others_have_their_turn(client, server, monkeypatch):
+    turns, answers = [0], []
+    loop = asyncio.get_running_loop()
+
+    def turn():
+        turns.append(0)
+        if len(answers) < 3_000:
+            loop.call_soon(turn)
+
+    real = connection.ServerConnection._answer_read
+
+    def counted(self, request):
+        turns[-1] += 1
+        answers.append(request.xid)
+        real(self, request)
+
+    monkeypatch.setattr(connection.ServerConnection, "_answer_read", counted)
+    loop.call_soon(turn)
+    xids = [client.send(OpCode.EXISTS, read("/")) for _ in range(3_000)]
+    assert [(await client.reply()).xid for _ in xids] == xids
+    assert answers == xids
+    assert max(turns) <= 200
+
+
 @pytest.mark.parametrize("length", [-1, 0x100000, 0x7FFFFFFF])
 async def test_a_frame_of_an_impossible_length_ends_its_connection_only(client, other, length):
     client.writer.write(jute.int32(length))

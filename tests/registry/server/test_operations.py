@@ -257,7 +257,10 @@ async def test_what_a_client_asks_about_itself(client):
         await client.create(path, flags=1)
     ephemerals = (await client.ask(OpCode.GET_EPHEMERALS, jute.string("/a"))).body
     assert ephemerals.vector(ephemerals.string) == ["/a/x", "/a/y"]
-    count = await client.ask(OpCode.GET_ALL_CHILDREN_NUMBER, jute.string("/"))
-    assert count.body.int32() == 4
-    count = await client.ask(OpCode.GET_ALL_CHILDREN_NUMBER, jute.string("/a"))
-    assert count.body.int32() == 2
+    for path in ("/a/p", "/a/p/q"):
+        await client.create(path)
+    counts = {
+        path: (await client.ask(OpCode.GET_ALL_CHILDREN_NUMBER, jute.string(path))).body.int32()
+        for path in ("/", "/a", "/a/p", "/a/x")
+    }
+    assert counts == {"/": 6, "/a": 4, "/a/p": 1, "/a/x": 0}
