@@ -86,7 +86,7 @@ def _exists(reader: JuteReader) -> Read:
 
     def run(view: View) -> bytes:
         if is_watched:
-            view.watches.data.add(path)  # also if there is no such node: for its creation
+            view.watches.add(view.watches.data, path)  # also if there is no such node: for its creation
         return jute.stat(view.tree.node(path).stat())
 
     return Read(run)
@@ -98,7 +98,7 @@ def _get_data(reader: JuteReader) -> Read:
     def run(view: View) -> bytes:
         node = view.readable(path)
         if is_watched:
-            view.watches.data.add(path)
+            view.watches.add(view.watches.data, path)
         return jute.buffer(node.data) + jute.stat(node.stat())
 
     return Read(run)
@@ -111,7 +111,7 @@ def _children_parser(*, with_stat: bool) -> Callable[[JuteReader], Read]:
         def run(view: View) -> bytes:
             node = view.readable(path)
             if is_watched:
-                view.watches.children.add(path)
+                view.watches.add(view.watches.children, path)
             names = jute.strings(view.tree.children(path))
             return names + jute.stat(node.stat()) if with_stat else names
 
@@ -179,16 +179,18 @@ def _who_am_i(_: JuteReader) -> Read:
 def _set_watches_parser(*, with_persistent: bool) -> Callable[[JuteReader], Read]:
     def parser(reader: JuteReader) -> Read:
         seen_zxid = reader.int64()
-        data, exist, children = (reader.vector(reader.string) for _ in range(3))
-        persistent, recursive = (reader.vector(reader.string) if with_persistent else [] for _ in range(2))
+        data, exist, children = (reader.vector(lambda: _path(reader)) for _ in range(3))
+        persistent, recursive = (reader.vector(lambda: _path(reader)) if with_persistent else [] for _ in range(2))
 
         def run(view: View) -> bytes:
             watches, tree = view.watches, view.tree
             missed = [watches.restore_data(path, tree, seen_zxid) for path in data]
             missed += [watches.restore_exists(path, tree) for path in exist]
             missed += [watches.restore_children(path, tree, seen_zxid) for path in children]
-            watches.persistent.update(persistent)
-            watches.recursive.update(recursive)
+            for path in persistent:
+                watches.add(watches.persistent, path)
+            for path in recursive:
+                watches.add(watches.recursive, path)
             for event in missed:
                 if event is not None:
                     view.notify(event)
@@ -205,7 +207,7 @@ def _add_watch(reader: JuteReader) -> Read:
         raise BadArgumentsError(f"{path}: {mode} is not a mode of a watch", path)
 
     def run(view: View) -> bytes:
-        (view.watches.recursive if mode else view.watches.persistent).add(path)
+        view.watches.add(view.watches.recursive if mode else view.watches.persistent, path)
         return jute.int32(ErrorCode.OK)
 
     return Read(run)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.embedded.tree import ChangeKind
+from registry.errors import BadArgumentsError
 from registry.paths import parent_of
 from registry.server.codes import EventType
 
@@ -26,6 +27,9 @@ _EVENTS = {
 }
 
 Event = tuple[EventType, str]
+
+_MAX_BYTES = 8 << 20  # of a connection
+_BYTES_OF_A_WATCH = 100  # besides its path
 
 
 class WatchKind:
@@ -46,6 +50,7 @@ class Watches:
         self.children: set[str] = set()
         self.persistent: set[str] = set()
         self.recursive: set[str] = set()
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self.data) + len(self.children) + len(self.persistent) + len(self.recursive)
@@ -54,28 +59,32 @@ class Watches:
         """Yield the events of a change, and forget the watches that fire once."""
         kind, path = change
         watched = path in self.persistent or self._has_recursive_above(path)
-        if path in self.data:
-            self.data.discard(path)
+        if self._drop(self.data, path):
             watched = True
-        if kind is ChangeKind.DELETED and path in self.children:
-            self.children.discard(path)
+        if kind is ChangeKind.DELETED and self._drop(self.children, path):
             watched = True
         if watched:
             yield _EVENTS[kind], path
         if kind is ChangeKind.SET:
             return
         parent = parent_of(path)
-        if parent in self.children or parent in self.persistent:
-            self.children.discard(parent)
+        if self._drop(self.children, parent) or parent in self.persistent:
             yield EventType.NODE_CHILDREN_CHANGED, parent
+
+    def add(self, paths: set[str], path: str) -> None:
+        """Add a path to one of the sets. Raises BadArgumentsError if the connection has too many watches."""
+        if path in paths:
+            return
+        size = len(path) + _BYTES_OF_A_WATCH
+        if self._bytes + size > _MAX_BYTES:
+            raise BadArgumentsError(f"{path}: the connection has too many watches", path)
+        paths.add(path)
+        self._bytes += size
 
     def remove(self, path: str, kind: int) -> bool:
         """Remove the watches on a path. Return whether there was one."""
-        chosen = self._of_kind(kind)
-        found = any(path in watched for watched in chosen)
-        for watched in chosen:
-            watched.discard(path)
-        return found
+        dropped = [self._drop(paths, path) for paths in self._of_kind(kind)]
+        return any(dropped)
 
     def has(self, path: str, kind: int) -> bool:
         """Whether there is a watch on a path."""
@@ -88,14 +97,14 @@ class Watches:
             return EventType.NODE_DELETED, path
         if node.mzxid > seen_zxid:
             return EventType.NODE_DATA_CHANGED, path
-        self.data.add(path)
+        self.add(self.data, path)
         return None
 
     def restore_exists(self, path: str, tree: Tree) -> Event | None:
         """Set the watch of an `exists` that found no node again."""
         if tree.get(path) is not None:
             return EventType.NODE_CREATED, path
-        self.data.add(path)
+        self.add(self.data, path)
         return None
 
     def restore_children(self, path: str, tree: Tree, seen_zxid: int) -> Event | None:
@@ -105,8 +114,15 @@ class Watches:
             return EventType.NODE_DELETED, path
         if node.pzxid > seen_zxid:
             return EventType.NODE_CHILDREN_CHANGED, path
-        self.children.add(path)
+        self.add(self.children, path)
         return None
+
+    def _drop(self, paths: set[str], path: str) -> bool:
+        if path not in paths:
+            return False
+        paths.discard(path)
+        self._bytes -= len(path) + _BYTES_OF_A_WATCH
+        return True
 
     def _of_kind(self, kind: int) -> list[set[str]]:
         return {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.server import jute
+from registry.server import jute, watches
 from registry.server.codes import ErrorCode, EventType, OpCode
 from support.registry_client import delete, read, set_data
 
@@ -168,3 +168,26 @@ async def test_persistent_watches_on_a_new_connection(client, other, dial):
         (CREATED, "/r"),
         (CREATED, "/r/x"),
     ]
+
+
+async def test_the_watches_of_a_connection_have_a_limit(client, other, monkeypatch):
+    """A watch that has fired or was removed does not count."""
+    monkeypatch.setattr(watches, "_MAX_BYTES", 2 * 102)
+    await client.create("/a")
+    for _ in range(3):
+        assert await client.exists("/a", watch=True)
+        await other.ask(OpCode.SET_DATA, set_data("/a", b""))
+        assert await client.event() == (EventType.NODE_DATA_CHANGED, "/a")
+    for path in ("/b", "/b", "/c"):
+        assert (await client.ask(OpCode.EXISTS, read(path, watch=True))).error == ErrorCode.NO_NODE
+    assert (await client.ask(OpCode.GET_DATA, read("/a", watch=True))).error == ErrorCode.BAD_ARGUMENTS
+    assert (await client.ask(OpCode.GET_DATA, read("/a"))).error == ErrorCode.OK
+    assert (await client.ask(OpCode.REMOVE_WATCHES, jute.string("/b") + jute.int32(2))).error == ErrorCode.OK
+    assert (await client.ask(OpCode.GET_DATA, read("/a", watch=True))).error == ErrorCode.OK
+
+
+@pytest.mark.parametrize("position", range(5))
+async def test_watches_that_are_set_again_need_valid_paths(client, position):
+    lists = [jute.strings(["no slash"] if position == index else []) for index in range(5)]
+    reply = await client.ask(OpCode.SET_WATCHES2, jute.int64(0) + b"".join(lists))
+    assert reply.error == ErrorCode.BAD_ARGUMENTS
