@@ -38,6 +38,9 @@ _HANDSHAKE_TIMEOUT_S = 30.0
 _MAX_CONNECT_BYTES = 1024
 _MAX_WAITING = 1000  # requests that a client may have under way before its connection is not read any more
 _MAX_READS_IN_A_TURN = 100  # of the event loop, so that other clients get their turn
+_MAX_IDENTITIES = 16  # of a connection
+_MAX_SECRET_BYTES = 1024  # user and password of an auth packet
+_MAX_UNREAD_BYTES = 16 << 20  # that a client may leave unread before events end its connection
 _WATCH_EVENT_XID = -1
 _SYNC_CONNECTED = 3  # the state in an event
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -61,6 +64,7 @@ class ServerConnection(asyncio.Protocol):
 
     def __init__(self, server: RegistryServer) -> None:
         self.address = "?"
+        self.host = "?"
         self.received = 0  # packets
         self.sent = 0
         self.session: ServerSession | None = None
@@ -86,9 +90,13 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the client's address, which is one of its identities."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are no asyncio.Transport
-        host, port = self._transport.get_extra_info("peername")[:2]
-        self.address = f"{host}:{port}"
-        self._identities = (Identity("ip", host),)
+        self.host, port = self._transport.get_extra_info("peername")[:2]
+        self.address = f"{self.host}:{port}"
+        if not self._server.has_room_for(self.host):
+            logger.warning("%s: refused: too many connections", self.address)
+            self._transport.abort()
+            return
+        self._identities = (Identity("ip", self.host),)
         self._server.connections.add(self)
         self._handshake = asyncio.get_running_loop().call_later(_HANDSHAKE_TIMEOUT_S, self.close)
 
@@ -131,7 +139,9 @@ class ServerConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection at once; what was not sent is lost."""
+        self._waiting.clear()
+        self._buffer.clear()
         if self._transport is not None:
             self._transport.abort()
 
@@ -214,13 +224,18 @@ class ServerConnection(asyncio.Protocol):
             return _Request(xid, ErrorCode.OK)
         name, colon, _password = secret.partition(b":")
         user = name.decode(errors="replace")
-        if scheme != "digest" or not colon or _CONTROL_CHARACTER.search(user):
+        is_possible = colon and len(secret) <= _MAX_SECRET_BYTES and not _CONTROL_CHARACTER.search(user)
+        if scheme != "digest" or not is_possible:
             logger.warning("%s: an auth packet of the scheme %.100r is refused", self.address, scheme)
             return _Request(xid, ErrorCode.AUTH_FAILED, is_last=True)
         # SHA-1 is the format of ZooKeeper's ACLs.
         digest = base64.b64encode(hashlib.sha1(secret, usedforsecurity=False).digest()).decode()
         identity = Identity("digest", f"{user}:{digest}")
-        self._identities = tuple(dict.fromkeys((*self._identities, identity)))
+        if identity not in self._identities:
+            if len(self._identities) >= _MAX_IDENTITIES:
+                logger.warning("%s: an auth packet is refused: at most %d identities", self.address, _MAX_IDENTITIES)
+                return _Request(xid, ErrorCode.AUTH_FAILED, is_last=True)
+            self._identities = (*self._identities, identity)
         return _Request(xid, ErrorCode.OK)
 
     def _advance(self, _: object = None) -> None:
@@ -304,6 +319,10 @@ class ServerConnection(asyncio.Protocol):
     def _notify(self, event: Event) -> None:
         kind, path = event
         header = jute.int32(_WATCH_EVENT_XID) + jute.int64(-1) + jute.int32(ErrorCode.OK)
+        if self._transport is not None and self._transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
+            logger.warning("%s: the connection is closed: the client does not read its events", self.address)
+            self.abort()
+            return
         self._send(header + jute.int32(kind) + jute.int32(_SYNC_CONNECTED) + jute.string(path))
 
     def _send(self, frame: bytes) -> None:

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 MIN_SESSION_TIMEOUT_MS = 1_000
 MAX_SESSION_TIMEOUT_MS = 40_000
+_MAX_CONNECTIONS = 4_000
+_MAX_CONNECTIONS_OF_AN_ADDRESS = 200
 
 
 class RegistryServer:
@@ -56,7 +58,7 @@ class RegistryServer:
         return port
 
     async def close(self) -> None:
-        """Stop to listen, and close all connections. The store stays open, and the sessions in it."""
+        """Stop listening, close all connections. The store and its sessions stay open."""
         if self._server is None:
             return
         self._server.close()
@@ -76,6 +78,12 @@ class RegistryServer:
         session = ServerSession(self.store, min(max(timeout_ms, lowest), highest), self._forget, self._clock)
         self.sessions[session.id] = session
         return session
+
+    def has_room_for(self, host: str) -> bool:
+        """Whether another connection from this address is allowed."""
+        if len(self.connections) >= _MAX_CONNECTIONS:
+            return False
+        return sum(one.host == host for one in self.connections) < _MAX_CONNECTIONS_OF_AN_ADDRESS
 
     def command(self, word: bytes) -> bytes | None:
         """Return the answer to a command of four letters; None if it is none."""

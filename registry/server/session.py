@@ -52,6 +52,9 @@ class SessionConnection(Protocol):
     def close(self) -> None:
         """Close the connection after what was sent."""
 
+    def abort(self) -> None:
+        """Close the connection at once."""
+
 
 class ServerSession:
     """One session, from its first connection to its end."""
@@ -106,10 +109,13 @@ class ServerSession:
         self._timer.cancel()
         self._on_end(self)
         if self.connection is not None and not self.is_closing:
-            self.connection.close()
+            self.connection.abort()  # a client that does not read would keep it open
 
     def _look(self) -> None:
-        """End the session if nothing was heard for the timeout; else look again when that may be so."""
+        """End the session if nothing was received for the timeout.
+
+        Otherwise check again when the timeout could expire.
+        """
         left_s = self._heard_at + self.timeout_ms / 1000 - self._clock.time()
         if left_s > 0:
             self._timer = self._clock.call_later(left_s, self._look)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from registry.server import connection, jute
+from registry.server import server as server_module
 from registry.server.codes import ErrorCode, EventType, OpCode
 from support.polling import until
 from support.registry_client import create, read, set_data
@@ -88,6 +89,43 @@ async def test_a_client_with_many_reads_lets_others_have_their_turn(client, serv
     assert [(await client.reply()).xid for _ in xids] == xids
     assert answers == xids
     assert max(turns) <= 200
+
+
+@pytest.mark.parametrize("limit", ["_MAX_CONNECTIONS", "_MAX_CONNECTIONS_OF_AN_ADDRESS"])
+async def test_too_many_connections_are_refused(client, dial, server, monkeypatch, limit):
+    monkeypatch.setattr(server_module, limit, 2)
+    second = await (await dial()).connect()
+    assert await (await dial()).is_closed()
+    await second.close()
+    await until(lambda: len(server.connections) == 1, "the connection is forgotten")
+    assert await (await (await dial()).connect()).create("/a") == ErrorCode.OK
+
+
+async def test_events_end_the_connection_of_a_client_that_does_not_read(client, other, server, monkeypatch):
+    monkeypatch.setattr(connection, "_MAX_UNREAD_BYTES", 1_000)
+    await client.create("/large", bytes(100_000))
+    assert await client.exists("/a", watch=True) is False
+    (served,) = [one for one in server.connections if one.session.id == client.session_id]
+    for _ in range(200):
+        client.send(OpCode.GET_DATA, read("/large"))
+    await until(lambda: served._transport.get_write_buffer_size() > 1_000, "the client does not read")
+    await other.create("/a")
+    await until(lambda: served not in server.connections, "the connection is aborted")
+
+
+async def test_a_connection_has_a_limited_number_of_identities(client):
+    def auth(user):
+        return jute.int32(0) + jute.string("digest") + jute.buffer(user)
+
+    for number in (*range(15), 3):
+        assert (await client.ask(OpCode.AUTH, auth(b"user%d:secret" % number))).error == ErrorCode.OK
+    assert (await client.ask(OpCode.AUTH, auth(b"another:secret"))).error == ErrorCode.AUTH_FAILED
+    assert await client.is_closed()
+
+
+async def test_a_user_of_an_auth_packet_is_short(client):
+    secret = jute.int32(0) + jute.string("digest") + jute.buffer(b"a" * 2_000 + b":secret")
+    assert (await client.ask(OpCode.AUTH, secret)).error == ErrorCode.AUTH_FAILED
 
 
 @pytest.mark.parametrize("length", [-1, 0x100000, 0x7FFFFFFF])

@@ -4,7 +4,7 @@ import pytest
 
 from registry.server.codes import ErrorCode, OpCode
 from support.polling import until
-from support.registry_client import create
+from support.registry_client import create, read
 
 EPHEMERAL = 1
 
@@ -43,6 +43,16 @@ async def test_a_silent_session_ends_with_its_ephemeral_nodes(client, other, clo
     assert await client.is_closed()
     assert not await other.exists("/mine")
     assert list(server.sessions) == [other.session_id]
+
+
+async def test_the_end_of_a_session_closes_the_connection_of_a_client_that_does_not_read(client, other, clock, server):
+    await client.create("/large", bytes(100_000))
+    (served,) = [one for one in server.connections if one.session.id == client.session_id]
+    for _ in range(200):
+        client.send(OpCode.GET_DATA, read("/large"))
+    await until(lambda: served._transport.get_write_buffer_size() > 0, "the client does not read")
+    clock.advance(10)
+    await until(lambda: served not in server.connections, "the connection is closed")
 
 
 async def test_a_ping_keeps_a_session(client, clock):
