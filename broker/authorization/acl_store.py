@@ -1,9 +1,9 @@
 """ACLs in the registry, as Kafka's AclAuthorizer keeps them there.
 
-A change is written in two steps: the znode of the resource pattern, with its version as condition, and then a
-sequential znode that notifies every broker, if the rules are different now. A pattern without rules has no znode. Each
-broker reads all ACLs at its start and then those that notifications name. An ACL that is written without a
-notification is not seen, as in Kafka.
+A change is one transaction: the znode of the resource pattern, with its version as condition, and a sequential znode
+that notifies every broker, if the rules are different now. So a connection that breaks leaves no change without its
+notification. A pattern without rules has no znode. Each broker reads all ACLs at its start and then those that
+notifications name. An ACL that is written without a notification is not seen, as in Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from broker.change_notifications import ChangeNotifications
 from client.wire.backoff import Backoff, Retries
 from registry.errors import BadVersionError, NodeExistsError, NoNodeError, ZnodeFormatError
-from registry.interface import Registry
+from registry.interface import Create, Delete, Op, Registry, Set
 from registry.pipeline import read_all
 from registry.znodes.acls import (
     RESOURCE_TYPES,
@@ -116,12 +116,10 @@ class AclStore:
                 before, version = await self._read(pattern)
                 after = change(before)
                 try:
-                    await self._write(pattern, after, version)
+                    await self._write(pattern, after, version, notify=after != before)
                 except (BadVersionError, NodeExistsError, NoNodeError):
                     continue
                 self._apply(pattern, after)
-                if after != before:
-                    await self._notify(pattern)
                 return
         raise BadVersionError(_path(pattern))
 
@@ -134,26 +132,18 @@ class AclStore:
             return frozenset(), None
         return frozenset(_rule(entry, path) for entry in ResourceAclZnode.decode(data, path).acls), stat.version
 
-    async def _write(self, pattern: ResourcePattern, rules: Rules, version: int | None) -> None:
+    async def _write(self, pattern: ResourcePattern, rules: Rules, version: int | None, *, notify: bool) -> None:
         path = _path(pattern)
-        if not rules:
-            if version is not None:
-                await self._registry.delete(path, version)
-            return
-        data = ResourceAclZnode(acls=[_entry(rule) for rule in sorted(rules)]).encode()
-        if version is None:
-            await self._registry.create(path, data)
-        else:
-            await self._registry.set(path, data, version)
-
-    async def _notify(self, pattern: ResourcePattern) -> None:
-        kind, name = pattern.resource_type.name, pattern.name
-        znode: AclChangeZnode | ExtendedAclChangeZnode
-        if pattern.pattern_type is PatternType.LITERAL:
-            path, znode = AclChangeZnode.path(), AclChangeZnode(resource_type=kind, resource=name)
-        else:
-            path, znode = ExtendedAclChangeZnode.path(), ExtendedAclChangeZnode(resource_type=kind, resource=name)
-        await self._registry.create(path, znode.encode(), sequence=True)
+        ops: list[Op] = []
+        if rules:
+            data = ResourceAclZnode(acls=[_entry(rule) for rule in sorted(rules)]).encode()
+            ops.append(Create(path, data) if version is None else Set(path, data, version))
+        elif version is not None:
+            ops.append(Delete(path, version))
+        if notify:
+            ops.append(_notification(pattern))
+        if ops:
+            await self._registry.multi(ops)
 
     def _apply(self, pattern: ResourcePattern, rules: Rules) -> None:
         if self._rules.set(pattern, rules):
@@ -207,6 +197,16 @@ def _parent(resource_type: ResourceType, pattern_type: PatternType) -> str | Non
 def _path(pattern: ResourcePattern) -> str:
     znode = ResourceAclZnode if pattern.pattern_type is PatternType.LITERAL else ExtendedResourceAclZnode
     return znode.path(pattern.resource_type.label, pattern.name)
+
+
+def _notification(pattern: ResourcePattern) -> Create:
+    kind, name = pattern.resource_type.name, pattern.name
+    znode: AclChangeZnode | ExtendedAclChangeZnode
+    if pattern.pattern_type is PatternType.LITERAL:
+        path, znode = AclChangeZnode.path(), AclChangeZnode(resource_type=kind, resource=name)
+    else:
+        path, znode = ExtendedAclChangeZnode.path(), ExtendedAclChangeZnode(resource_type=kind, resource=name)
+    return Create(path, znode.encode(), sequence=True)
 
 
 def _rule(entry: AclEntry, path: str) -> AccessRule:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 
 import pytest
 
-from registry.errors import ZnodeFormatError
+from broker.authorization.registry_authorizer import RegistryAuthorizer
+from client.wire.backoff import Backoff
+from registry.embedded.store import EmbeddedStore
+from registry.errors import ConnectionLossError, ZnodeFormatError
 from registry.znodes.acls import AclChangeZnode
 from security.acls.binding import AclFilter, ResourcePattern
 from security.acls.types import PatternType, ResourceType
@@ -161,3 +165,75 @@ async def test_a_change_of_an_impossible_name_is_ignored_and_the_next_one_is_see
             await registry.create(AclChangeZnode.path(), change.encode(), sequence=True)
         await until(lambda: not acls_of(broker), "the change after them is seen")
         assert caplog.text.count("a change of ACLs is ignored") == 2
+
+
+class LossyRegistry:
+    """A registry whose connection breaks once, at one of the next writes."""
+
+    def __init__(self, registry):
+        self.registry = registry
+        self.writes_left = None
+        self.is_applied = False
+
+    def __getattr__(self, name):
+        method = getattr(self.registry, name)
+        if name not in ("create", "set", "delete", "multi"):
+            return method
+
+        async def write(*args, **named):
+            if self.writes_left is None:
+                return await method(*args, **named)
+            self.writes_left -= 1
+            is_lost = self.writes_left == 0
+            if is_lost:
+                self.writes_left = None
+            if not is_lost or self.is_applied:
+                result = await method(*args, **named)
+            if is_lost:
+                raise ConnectionLossError("the connection is lost")
+            return result
+
+        return write
+
+
+@pytest.mark.parametrize("is_applied", [False, True], ids=["not applied", "applied"])
+@pytest.mark.parametrize("write", [1, 2])
+async def test_other_brokers_see_a_change_that_is_repeated_after_the_connection_broke(write, is_applied):
+    store = await EmbeddedStore.open()
+    registries = [LossyRegistry(store.session()), LossyRegistry(store.session())]
+    for registry in registries:
+        await registry.start()
+    one, other = (
+        RegistryAuthorizer(
+            {},
+            registry,
+            frozenset(),
+            allows_without_acls=False,
+            now_ms=lambda: 0,
+            backoff=Backoff(1, 1, random.Random(1)),
+        )
+        for registry in registries
+    )
+    for authorizer in (one, other):
+        await authorizer.start()
+    following = asyncio.create_task(other.run())  # `one` does not follow: its own answers must suffice
+    lossy, acls = registries[0], [allow("User:a", "Read", "Topic", "t"), allow("User:a", "Read", "Topic", "u")]
+
+    async def twice(change):
+        lossy.writes_left, lossy.is_applied = write, is_applied
+        await change()
+        lossy.writes_left = None
+        await change()
+
+    await twice(lambda: one.create(acls[:1]))
+    await until(lambda: set(other.describe(AclFilter())) == set(acls[:1]), "the other broker knows the ACL")
+    await twice(lambda: one.create(acls))
+    await until(lambda: set(other.describe(AclFilter())) == set(acls), "the other broker knows both")
+    await twice(lambda: one.delete([AclFilter()]))
+    await until(lambda: not set(other.describe(AclFilter())), "the other broker has forgotten them")
+    assert not set(one.describe(AclFilter()))
+    following.cancel()
+    await asyncio.wait([following])
+    for registry in registries:
+        await registry.close()
+    await store.close()
