@@ -45,14 +45,13 @@ class CredentialFile(Generic[Hash]):
         """Read the file again when it has changed, until cancelled."""
         while True:
             await asyncio.sleep(poll_s)
-            if await asyncio.to_thread(self._stat) == self._state:
+            state = await asyncio.to_thread(self._stat)  # before the content: a change during a failed read counts
+            if state == self._state:
                 continue
             try:
                 self._state, self.hashes = await asyncio.to_thread(self._read)
             except ConfigError as error:
-                state = await asyncio.to_thread(self._stat)
-                if state != self._state:
-                    logger.error("the earlier users stay: %s", error)
+                logger.error("the earlier users stay: %s", error)
                 self._state = state
             else:
                 logger.info("%s: %s has been read again", self._setting, self._path)

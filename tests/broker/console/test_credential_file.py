@@ -91,3 +91,23 @@ async def test_changes_count_and_a_wrong_or_missing_file_leaves_the_users_as_the
     errors = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert len(errors) <= 3  # once for each state of the file
     assert "planted" not in caplog.text
+
+
+async def test_a_file_that_is_completed_while_it_is_refused_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(line("a", "1"))
+
+    def parse(text: str) -> bytes:
+        if text == "$sha":  # the writer has not finished
+            path.write_text(line("b", "2"))
+        return parse_token_digest(text)
+
+    found = CredentialFile(NAME, str(path), parse)
+    found.read()
+    watching = asyncio.create_task(found.watch(0.001))
+    path.write_text("b:$sha")
+    try:
+        await until(lambda: list(found.hashes) == ["b"], "the complete file is read")
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
