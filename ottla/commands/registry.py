@@ -50,11 +50,18 @@ def _file_in(data_dir: Path) -> Path:
 
 async def _serve(listen: str, port: int, file: Path | None) -> None:
     stop = asyncio.Event()
+    failures: list[RegistryError] = []
+
+    def failed(error: RegistryError) -> None:
+        failures.append(error)
+        stop.set()
+
     on_stop_signals(stop.set)
     try:
         store = await EmbeddedStore.open(file)
     except RegistryError as error:
         raise CommandError(str(error)) from None
+    store.on_failure(failed)
     try:
         server = RegistryServer(store)
         try:
@@ -66,6 +73,8 @@ async def _serve(listen: str, port: int, file: Path | None) -> None:
                 say(f"everyone who reaches {listen}:{server.port} can read and change the registry")
             _say_ready(server, listen, file)
             await stop.wait()
+            if failures:
+                raise CommandError(str(failures[0]))
         finally:
             await server.close()
     finally:

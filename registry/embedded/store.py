@@ -112,6 +112,7 @@ class EmbeddedStore:
         self._ended: list[SessionOwner] = []  # sessions that end with the group being written
         self._last_session_id = now_ms() << 16
         self._failure: RegistryError | None = None
+        self._on_failure: list[Callable[[RegistryError], object]] = []
 
     @classmethod
     async def open(
@@ -153,6 +154,10 @@ class EmbeddedStore:
     def full(self) -> str | None:
         """Why the store refuses writes that need more space, with the path of the file; None if there is room."""
         return None if self._file is None else self._file.full
+
+    def on_failure(self, call: Callable[[RegistryError], object]) -> None:
+        """Call a function with the error when a write fails for good: the store then refuses all further calls."""
+        self._on_failure.append(call)
 
     def session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS) -> EmbeddedRegistry:
         """Create a registry on this store; `await registry.start()` opens its session.
@@ -341,6 +346,8 @@ class EmbeddedStore:
     def _fail(self, error: RegistryError) -> None:
         if self._failure is None:
             self._failure = error
+            for call in self._on_failure:
+                call(error)
         queue, self._queue = self._queue, []
         for write in queue:
             write.answer(error)

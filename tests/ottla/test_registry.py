@@ -1,14 +1,22 @@
 """`ottla registry` as a person starts and stops it, and brokers that use it."""
 
+import asyncio
 import os
+import re
 import signal
 import socket
 
 import pytest
 
+from ottla.command_line.failure import CommandError
+from ottla.commands import registry as command
+from registry.embedded.file import RegistryFile
+from registry.errors import RegistryStorageError
+from registry.server.codes import OpCode
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
-from support.polling import until_blocking
+from support.polling import until, until_blocking
+from support.registry_client import RawClient, create
 from support.running_registry import RunningRegistry, listens
 
 
@@ -59,6 +67,32 @@ def test_a_port_that_is_taken(ottla):
 def test_a_directory_that_cannot_be_created(tmp_path, ottla):
     (tmp_path / "file").touch()
     assert "cannot be created" in ottla("registry", "--port", 0, "--data-dir", tmp_path / "file" / "x", code=1).err
+
+
+async def test_a_failure_of_the_store_ends_it(tmp_path, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise RegistryStorageError("registry.sqlite: a write failed: disk I/O error")
+
+    monkeypatch.setattr(command, "on_stop_signals", lambda _: None)
+    serving = asyncio.create_task(command._serve("127.0.0.1", 0, tmp_path / "registry.sqlite"))
+    text = ""
+
+    def port():
+        nonlocal text
+        text += capsys.readouterr().out
+        return re.search(r"connect +127\.0\.0\.1:(\d+)", text)
+
+    try:
+        await until(port, "the registry is ready")
+        client = await RawClient(*await asyncio.open_connection("127.0.0.1", int(port()[1]))).connect()
+        monkeypatch.setattr(RegistryFile, "write", fail)
+        client.send(OpCode.CREATE, create("/a"))
+        with pytest.raises(CommandError, match=r"^registry\.sqlite: a write failed: disk I/O error$"):
+            async with asyncio.timeout(DEADLINE_S):
+                await serving
+        await client.close()
+    finally:
+        serving.cancel()
 
 
 def test_other_machines_can_reach_it_only_if_that_is_wanted():
