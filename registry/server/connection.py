@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 _HANDSHAKE_TIMEOUT_S = 30.0
 _MAX_CONNECT_BYTES = 1024
 _MAX_WAITING = 1000  # requests that a client may have under way before its connection is not read any more
+_MAX_WAITING_BYTES = 4 << 20  # of these requests
 _MAX_READS_IN_A_TURN = 100  # of the event loop, so that other clients get their turn
 _MAX_IDENTITIES = 16  # of a connection
 _MAX_SECRET_BYTES = 1024  # user and password of an auth packet
@@ -49,13 +50,14 @@ _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f]")
 class _Request:
     """A request that waits for its turn."""
 
-    __slots__ = ("future", "is_last", "todo", "xid")
+    __slots__ = ("future", "is_last", "size", "todo", "xid")
 
     def __init__(self, xid: int, todo: Read | Write | ErrorCode | None, *, is_last: bool = False) -> None:
         """todo: an error code is answered as it is; None for the end of the session. is_last: then close."""
         self.xid = xid
         self.todo = todo
         self.is_last = is_last
+        self.size = 0  # bytes of its frame
         self.future: asyncio.Future[Any] | None = None  # of a write that was given to the store
 
 
@@ -76,6 +78,7 @@ class ServerConnection(asyncio.Protocol):
         self._identities: tuple[Identity, ...] = ()
         self._waiting: deque[_Request] = deque()
         self._writes: deque[_Request] = deque()  # given to the store, not answered yet
+        self._waiting_bytes = 0
         self._is_read = True
         self._is_paused = False  # the client does not read the answers
         self._is_crowded = False  # too many requests wait
@@ -154,7 +157,7 @@ class ServerConnection(asyncio.Protocol):
                 if self.session is None:
                     self._open(JuteReader(frame))
                 else:
-                    self._take_request(JuteReader(frame))
+                    self._take_request(frame)
         except JuteError as error:
             logger.warning("%s: the connection is closed: %s", self.address, error)
             self.close()
@@ -203,9 +206,10 @@ class ServerConnection(asyncio.Protocol):
         session.attach(self)
         self._send(_connect_response(session.timeout_ms, session.id, session.password, knows_read_only))
 
-    def _take_request(self, reader: JuteReader) -> None:
+    def _take_request(self, frame: bytes) -> None:
         assert self.session is not None
         self.session.heard()
+        reader = JuteReader(frame)
         xid, opcode = reader.int32(), reader.int32()
         if opcode == OpCode.AUTH:
             self._waiting.append(self._authenticate(xid, reader))
@@ -214,7 +218,9 @@ class ServerConnection(asyncio.Protocol):
             self._waiting.append(_Request(xid, None, is_last=True))
         else:
             self._waiting.append(_Request(xid, _parsed(opcode, reader)))
-        if self.outstanding > _MAX_WAITING:
+        self._waiting[-1].size = len(frame)
+        self._waiting_bytes += len(frame)
+        if self.outstanding > _MAX_WAITING or self._waiting_bytes > _MAX_WAITING_BYTES:
             self._is_crowded = True
 
     def _authenticate(self, xid: int, reader: JuteReader) -> _Request:
@@ -268,7 +274,7 @@ class ServerConnection(asyncio.Protocol):
                 self._waiting.popleft()
                 self._answer_read(request)
                 most -= 1
-        if self._is_crowded and self.outstanding <= _MAX_WAITING // 2:
+        if self.outstanding <= _MAX_WAITING // 2 and self._waiting_bytes <= _MAX_WAITING_BYTES // 2:
             self._is_crowded = False
         return most
 
@@ -312,6 +318,7 @@ class ServerConnection(asyncio.Protocol):
             self._answer(request, ErrorCode.OK, body)
 
     def _answer(self, request: _Request, code: ErrorCode, body: bytes = b"") -> None:
+        self._waiting_bytes -= request.size
         self._send(jute.int32(request.xid) + jute.int64(self._store.tree.zxid) + jute.int32(code) + body)
         if request.is_last:
             self.close()

@@ -51,8 +51,9 @@ async def test_a_client_that_does_not_read_its_answers_is_not_answered_further(c
     assert (await client.ask(OpCode.PING)).error == ErrorCode.OK
 
 
-async def test_too_many_requests_of_a_client_wait_in_its_socket(client, server, monkeypatch):
-    monkeypatch.setattr(connection, "_MAX_WAITING", 10)
+@pytest.mark.parametrize(("limit", "value"), [("_MAX_WAITING", 10), ("_MAX_WAITING_BYTES", 10 * 100)])
+async def test_too_many_requests_of_a_client_wait_in_its_socket(client, server, monkeypatch, limit, value):
+    monkeypatch.setattr(connection, limit, value)
     (served,) = server.connections
     seen = []
     write = server.store.write
@@ -62,7 +63,7 @@ async def test_too_many_requests_of_a_client_wait_in_its_socket(client, server, 
         return write(*args, **options)
 
     monkeypatch.setattr(server.store, "write", spy)
-    xids = [client.send(OpCode.CREATE, create(f"/{n}")) for n in range(500)]
+    xids = [client.send(OpCode.CREATE, create(f"/{n}", bytes(100))) for n in range(500)]
     assert [(await client.reply()).xid for _ in xids] == xids
     assert max(seen) <= 11
 
