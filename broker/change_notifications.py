@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from client.wire.backoff import Backoff, Retries
-from registry.errors import BadArgumentsError, NoNodeError, RegistryError, ZnodeFormatError
+from registry.errors import BadArgumentsError, NoAuthError, NoNodeError, RegistryError, ZnodeFormatError
 from registry.interface import Registry
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ class ChangeNotifications:
         self._retries = Retries(backoff)
         self._seen = dict.fromkeys(folders, "")
         """The last processed notification of each folder; names sort by sequence."""
+        self._is_refused = False
+        """Whether the log says that expired notifications cannot be deleted."""
 
     async def skip(self) -> None:
         """Treat the existing notifications as processed; after this, the caller reads all values."""
@@ -69,17 +71,40 @@ class ChangeNotifications:
                 watch.cancel()
 
     async def _process(self, folder: str, load: Load) -> None:
+        expired = []
         for name in sorted(await self._registry.children(folder)):
             path = f"{folder}/{name}"
             try:
                 data, stat = await self._registry.get(path)
                 if self._now_ms() - stat.ctime > NOTIFICATION_LIFETIME_MS:
-                    await self._registry.delete(path)
+                    expired.append(path)
                 if name <= self._seen[folder]:
                     continue
                 await load(data, path)
             except NoNodeError:  # another broker has deleted it
                 continue
+            except NoAuthError as error:
+                if name <= self._seen[folder]:
+                    continue
+                logger.error(
+                    "a change of %s is ignored, the state before it stays in force: %s; give this broker the login to "
+                    "ZooKeeper that the other brokers have, and restart it",
+                    self._subject,
+                    error,
+                )
             except (ZnodeFormatError, BadArgumentsError) as error:  # BadArgumentsError: no znode can have this name
                 logger.error("a change of %s is ignored, the state before it stays in force: %s", self._subject, error)
             self._seen[folder] = name  # only after success, so that a failed notification is retried
+        await self._delete(expired)
+
+    async def _delete(self, expired: list[str]) -> None:
+        """Delete notifications, after all have been processed: one that may not be deleted does not stop the others."""
+        for path in expired:
+            try:
+                await self._registry.delete(path)
+            except NoNodeError:  # another broker has deleted it
+                continue
+            except NoAuthError as error:
+                if not self._is_refused:
+                    logger.warning("expired changes of %s cannot be deleted: %s", self._subject, error)
+                self._is_refused = True

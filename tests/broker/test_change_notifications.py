@@ -9,7 +9,7 @@ import pytest
 from broker.change_notifications import NOTIFICATION_LIFETIME_MS, ChangeNotifications
 from client.wire.backoff import Backoff
 from registry.embedded.store import EmbeddedStore
-from registry.errors import BadArgumentsError, ConnectionLossError, ZnodeFormatError
+from registry.errors import BadArgumentsError, ConnectionLossError, NoAuthError, ZnodeFormatError
 from support.polling import until
 
 FOLDERS = ("/one", "/two")
@@ -110,3 +110,27 @@ async def test_a_notification_is_processed_again_after_a_failure_of_the_registry
     async with changes.followed():
         await until(lambda: changes.loaded == [b"1", b"2"], "both are processed")
     assert caplog.text.count("changes of tests cannot be read: the connection is lost") == 2
+
+
+async def test_a_change_that_may_not_be_read_does_not_stop_the_others(changes, caplog):
+    changes.failures[b"secret"] = [NoAuthError("no permission")] * 9
+    await changes.add(b"secret")
+    await changes.add(b"open")
+    async with changes.followed():
+        await until(lambda: changes.loaded == [b"open"], "the next one is processed")
+    assert caplog.text.count("no permission; give this broker the login to ZooKeeper") == 1
+
+
+async def test_notifications_that_may_not_be_deleted_do_not_stop_changes(changes, caplog, monkeypatch):
+    async def delete(path):
+        raise NoAuthError("no permission")
+
+    monkeypatch.setattr(changes.registry, "delete", delete)
+    for data in (b"1", b"2"):
+        await changes.add(data)
+    changes.now_ms += NOTIFICATION_LIFETIME_MS + 1
+    async with changes.followed():
+        await until(lambda: changes.loaded == [b"1", b"2"], "expired ones are processed, too")
+        await changes.add(b"3")
+        await until(lambda: changes.loaded == [b"1", b"2", b"3"], "a later one is processed")
+    assert caplog.text.count("expired changes of tests cannot be deleted: no permission") == 1
