@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.settings.catalog import BROKER_SETTINGS
-from registry.errors import ZooKeeperSettingError
+from broker.settings.console_checks import is_loopback
+from registry.errors import BadArgumentsError, ZooKeeperSettingError
+from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.security import ZooKeeperSecurity
 from registry.zookeeper.settings import SETTING_NAMES, ZooKeeperSettings, setting_name
 from storage.setting import ConfigError, SettingValue
@@ -24,10 +26,25 @@ def check_zookeeper_security(config: BrokerConfig) -> None:
     if not config.zookeeper_connect:
         _refuse_without_zookeeper(config)
         return
+    settings = ZooKeeperSettings.of(config.value)
     try:
-        ZooKeeperSettings.of(config.value).check()
+        settings.check()
     except ZooKeeperSettingError as error:
         raise _config_error(error, config.values) from None
+    if settings.has_login and not settings.ssl_client_enable:
+        _warn_of_plain_text(config)
+
+
+def _warn_of_plain_text(config: BrokerConfig) -> None:
+    try:
+        servers = ZooKeeperAddress.parse(config.zookeeper_connect or "").servers
+    except BadArgumentsError:  # refused by another check
+        return
+    if not all(is_loopback(server.host) for server in servers):
+        config.warnings.append(
+            f"the login to ZooKeeper does not encrypt: keys of SCRAM users and of delegation tokens are sent to "
+            f"zookeeper.connect={config.zookeeper_connect} in plain text; set {setting_name('ssl_client_enable')}=true"
+        )
 
 
 def load_zookeeper_security(config: BrokerConfig) -> ZooKeeperSecurity:

@@ -59,7 +59,22 @@ def test_a_login_with_acls():
     config = BrokerConfig(ZOOKEEPER | {"ottla.zookeeper.sasl.jaas.config": JAAS, "zookeeper.set.acl": "true"})
     security = load_zookeeper_security(config)
     assert (security.login.username, security.sets_acls) == ("kafka", True)
-    assert config.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("connect", "is_weak"),
+    [("zk:2181", True), ("127.0.0.1:2181,192.0.2.1:2181/ottla", True), ("localhost,127.0.0.2:2181/ottla", False)],
+)
+def test_a_login_without_tls_over_a_network_causes_a_warning(connect, is_weak):
+    login = {"zookeeper.connect": connect, "ottla.zookeeper.sasl.jaas.config": JAAS}
+    warnings = BrokerConfig(login).warnings
+    assert ["in plain text; set zookeeper.ssl.client.enable=true" in one for one in warnings] == [True] * is_weak
+    assert "hush" not in repr(warnings)
+    tls = {
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+    }
+    assert BrokerConfig(login | tls).warnings == []
 
 
 def test_a_missing_setting_has_no_value_in_the_error():
