@@ -59,6 +59,12 @@ class KeySet:
                 "them on the network: use https:",
                 self._settings.jwks_url,
             )
+        if not self._settings.audiences and not self._settings.issuer:
+            logger.warning(
+                "neither sasl.oauthbearer.expected.audience nor sasl.oauthbearer.expected.issuer is set: every token "
+                "that a key of %s has signed can log in, also one that was made for another service",
+                self._settings.jwks_url,
+            )
         try:
             await self._read()
         except (OSError, ValueError) as error:

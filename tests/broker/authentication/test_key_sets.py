@@ -26,8 +26,10 @@ class Reader:
         self.found.append(key_set)
 
 
-def key_set(url: str) -> tuple[KeySet, Reader]:
-    settings = TokenSettings(url, (), None, 0, "sub", "scope", refresh_ms=5, retry_backoff_ms=5, retry_backoff_max_ms=5)
+def key_set(url: str, audiences: tuple[str, ...] = (), issuer: str | None = None) -> tuple[KeySet, Reader]:
+    settings = TokenSettings(
+        url, audiences, issuer, 0, "sub", "scope", refresh_ms=5, retry_backoff_ms=5, retry_backoff_max_ms=5
+    )
     found, reader = KeySet(settings), Reader()
     found.add(reader)
     return found, reader
@@ -94,3 +96,21 @@ async def test_http_to_another_machine_causes_a_warning(
     monkeypatch.setattr(key_sets, "_fetch", fetch)
     await key_set(url)[0].start()
     assert ("use https:" in caplog.text) is is_weak
+
+
+@pytest.mark.parametrize(
+    ("audiences", "issuer", "is_weak"), [((), None, True), (("a",), None, False), ((), "i", False)]
+)
+async def test_tokens_of_any_audience_and_issuer_cause_a_warning(
+    audiences: tuple[str, ...],
+    issuer: str | None,
+    is_weak: bool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fetch(url: str) -> bytes:
+        return b"{}"
+
+    monkeypatch.setattr(key_sets, "_fetch", fetch)
+    await key_set("https://login.example/keys", audiences, issuer)[0].start()
+    assert caplog.text.count("neither sasl.oauthbearer.expected.audience nor") == is_weak
