@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from broker.network.acceptor import HANDSHAKE_TIMEOUT_S
 from broker.network.connection import CloseConnectionError
+from broker.network.limited_lines import LimitedLines
 from broker.network.limits import Holdable
 from security.principal import ANONYMOUS, Principal
 
@@ -57,6 +58,10 @@ class ConsoleAcceptor:
         self._connections: dict[ConsoleConnection, None] = {}  # in the order of arrival, without handshakes
         self._plain_servers: list[asyncio.Server] = []
         self._tls_server: TlsServer | None = None
+        self.closed_lines = LimitedLines(
+            logger, self.now_s, lambda number: f"closed {number} more connections on listener {self.name}"
+        )
+        """Of the connections that the console closed."""
 
     async def open(self, sockets: Sequence[socket.socket], tls: ListenerTls | None, backlog: int) -> None:
         """Accept connections on sockets that already listen."""
@@ -195,8 +200,9 @@ class ConsoleConnection(asyncio.Protocol):
         """See `hold`."""
 
     def close(self, reason: str) -> None:
-        """Close the connection and log the reason."""
-        logger.info("closing connection from %s on listener %s: %s", self.host, self._acceptor.name, reason)
+        """Close the connection and log the reason, if there are not too many lines."""
+        text = "closing connection from %s on listener %s: %s"
+        self._acceptor.closed_lines.add(text, self.host, self._acceptor.name, reason)
         self.closed = True
         assert self._transport is not None
         self._transport.abort()

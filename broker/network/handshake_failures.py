@@ -1,7 +1,4 @@
-"""Log lines of failed TLS handshakes, with a limit on their number.
-
-Anyone who reaches the port can cause failures, so the log lines must not fill the disk.
-"""
+"""Log lines of failed TLS handshakes, with a limit on their number: see `limited_lines`."""
 
 from __future__ import annotations
 
@@ -9,10 +6,9 @@ import logging
 import ssl
 from collections.abc import Callable
 
-logger = logging.getLogger(__name__)
+from broker.network.limited_lines import LimitedLines
 
-WINDOW_S = 10.0
-LINES_IN_A_WINDOW = 10
+logger = logging.getLogger(__name__)
 
 
 class NotTlsError(Exception):
@@ -26,25 +22,15 @@ class HandshakeFailures:
         self.count = 0
         """All failures since the start."""
         self._listener = listener
-        self._now_s = now_s
-        self._window_began_s = now_s()
-        self._lines = 0
-        self._silent = 0
+        self._lines = LimitedLines(
+            logger, now_s, lambda number: f"{number} more TLS handshakes failed on listener {listener}"
+        )
 
     def add(self, host: str, port: int, error: BaseException) -> None:
         """Log one failure, or count it for a later line."""
         self.count += 1
-        now_s = self._now_s()
-        if now_s - self._window_began_s >= WINDOW_S:
-            self._window_began_s, self._lines = now_s, 0
-            if self._silent:
-                logger.info("%d more TLS handshakes failed on listener %s", self._silent, self._listener)
-                self._silent = 0
-        if self._lines >= LINES_IN_A_WINDOW:
-            self._silent += 1
-            return
-        self._lines += 1
-        logger.info("TLS handshake with %s:%d failed on listener %s: %s", host, port, self._listener, reason_of(error))
+        text = "TLS handshake with %s:%d failed on listener %s: %s"
+        self._lines.add(text, host, port, self._listener, reason_of(error))
 
 
 def reason_of(error: BaseException) -> str:

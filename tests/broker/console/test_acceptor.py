@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 
 import aiohttp
@@ -9,6 +10,7 @@ import pytest
 
 from broker.broker import Broker
 from broker.console.acceptor import ConsoleAcceptor, ConsoleConnection
+from broker.network.limited_lines import LINES_IN_A_WINDOW
 from broker.network.listener import Listener
 from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
@@ -261,6 +263,22 @@ async def test_a_request_that_has_arrived_may_take_longer():
         else:
             connection.connection_lost(None)
         assert timers[-1].cancelled()
+
+
+class Refused(asyncio.Transport):
+    def abort(self):
+        """The connection is refused."""
+
+
+async def test_refused_connections_do_not_fill_the_log(caplog):
+    caplog.set_level(logging.INFO)
+    acceptor = ConsoleAcceptor(Echo, max_connections=0)
+    for _ in range(LINES_IN_A_WINDOW + 5):
+        connection = ConsoleConnection(acceptor, Echo())
+        connection.connection_made(Refused({"peername": ("192.0.2.1", 1)}))
+    text = "closing connection from 192.0.2.1 on listener console: it is the oldest of more than 0"
+    expected = [text] * LINES_IN_A_WINDOW
+    assert [one.getMessage() for one in caplog.records] == expected
 
 
 async def test_every_request_arrives(tmp_path, monkeypatch):

@@ -3,7 +3,8 @@
 import logging
 import ssl
 
-from broker.network.handshake_failures import LINES_IN_A_WINDOW, WINDOW_S, HandshakeFailures, NotTlsError, reason_of
+from broker.network.handshake_failures import HandshakeFailures, NotTlsError, reason_of
+from broker.network.limited_lines import LINES_IN_A_WINDOW, WINDOW_S
 
 
 def test_lines_are_limited_and_the_rest_is_counted(caplog):
