@@ -66,10 +66,12 @@ class Guard:
         if not isinstance(connection, ConsoleConnection):
             raise ConnectionResetError  # the client has disconnected
         connection.request_arrived()
-        self._check_host(request)
-        if request.method not in SAFE_METHODS:
-            _check_origin(request)
         need = NEEDS.get(_route(request), Need.READ)
+        is_safe = request.method in SAFE_METHODS
+        if not (is_safe and need is Need.NOTHING) or "Host" in request.headers:  # health checks of HTTP/1.0 have none
+            self._check_host(request)
+        if not is_safe:
+            _check_origin(request)
         if need is not Need.NOTHING:
             request_rights.set(await self._rights(request, need, connection))
         return await handler(request)

@@ -53,16 +53,24 @@ async def test_names_of_the_settings(broker: Broker, host: str, status: int) -> 
         assert answer.status == status, answer
 
 
+@pytest.mark.parametrize(
+    ("request_line", "status", "end"),
+    [
+        (b"GET /metrics HTTP/1.0", b"400", b"The request has no Host header.\n"),
+        (b"POST /healthz HTTP/1.0", b"400", b"The request has no Host header.\n"),
+        (b"GET /healthz HTTP/1.0", b"200", b""),  # as load balancers send it
+    ],
+)
 async def test_a_request_without_a_host_is_refused_and_asks_no_dns(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, request_line: bytes, status: bytes, end: bytes
 ) -> None:
     assert broker.console is not None
     monkeypatch.setattr(web.BaseRequest, "host", property(lambda request: pytest.fail("a name is looked up")))
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.console.port)
-    writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+    writer.write(request_line + b"\r\n\r\n")
     answer = await reader.read()
-    assert answer.startswith(b"HTTP/1.0 400")
-    assert answer.endswith(b"The request has no Host header.\n")
+    assert answer.startswith(b"HTTP/1.0 " + status)
+    assert answer.endswith(end)
     writer.close()
     await writer.wait_closed()
 
