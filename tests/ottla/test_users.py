@@ -57,7 +57,7 @@ def test_a_line_for_the_file_of_users(ottla, tmp_path):
     assert name == "alice"
     assert ScryptHash.parse(text).verifies("planted-secret")
     for wrong in ("a:b", "#a", " a", "a\nb"):
-        assert "must not contain" in ottla("users", "hash", wrong, stdin=b"pencil\n", code=1).err
+        assert "a name must not be empty" in ottla("users", "hash", wrong, stdin=b"pencil\n", code=1).err
 
 
 async def logs_in(port):

@@ -120,7 +120,7 @@ def test_a_migration_needs_an_identity(ottla, zk, tree):
     connect = ("--zookeeper", f"{secured_zookeeper().address}{tree}")
     assert "does not know this user" in ottla("zk", "secure", "--write", *connect, code=1).err
     zk(tree, "secure", "--write")
-    assert "/: only the user who has protected it" in ottla("zk", "unsecure", "--write", *connect, code=1).err
+    assert "/: only the user that protected this znode" in ottla("zk", "unsecure", "--write", *connect, code=1).err
 
 
 async def test_znodes_that_are_deleted_meanwhile():
