@@ -120,7 +120,7 @@ class ConsoleLogin:
 
     def _user_of_token(self, token: str) -> LoggedIn:
         if self._token_file is not None:
-            digest = token_digest(token)  # whoever does not know a token cannot choose its digest
+            digest = token_digest(token)  # a client that does not know a token cannot choose its digest
             for user, digests in self._token_file.hashes.items():
                 if digest in digests:
                     return LoggedIn(Principal(USER, user), "Bearer")
