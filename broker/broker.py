@@ -39,7 +39,7 @@ from broker.network.listener import PLAINTEXT, SASL_PROTOCOLS, Listener
 from broker.network.listeners import Listeners
 from broker.quotas.address_rates import AddressRates
 from broker.quotas.rates import Window
-from broker.requests.api_table import API_TABLE
+from broker.requests.api_table import API_TABLE, WrapHandler, unwrapped
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.tasks import RequestTasks
 from broker.services import Services
@@ -94,8 +94,13 @@ class Broker:
         rng: random.Random | None = None,
         new_compactor: Callable[[], Compactor] = ProcessCompactor,
         nonce: Callable[[], str] = new_nonce,
+        wrap_handler: WrapHandler = unwrapped,
     ) -> None:
-        """Tests inject what can differ between two runs; several brokers of a test share a `store`."""
+        """Tests inject what can differ between two runs; several brokers of a test share a `store`.
+
+        wrap_handler: returns the handler that answers an API's requests, given the API and the broker's own handler. It
+        is called once for each API, at the start. Requests that authenticate a connection do not reach handlers.
+        """
         self.config = config
         self.metrics = BrokerMetrics()
         self.metadata = MetadataCache()
@@ -114,6 +119,7 @@ class Broker:
         self._backoff = Backoff(random=self._random)
         self._new_compactor = new_compactor
         self._nonce = nonce  # not of `rng`: it must not be predictable
+        self._wrap_handler = wrap_handler
         self._stopping = asyncio.Event()
         self._logs: LogManager | None = None
         self._access: Access | None = None
@@ -303,7 +309,7 @@ class Broker:
         return failures
 
     async def _bind(self, services: Services) -> None:
-        handlers = [(api, guarded(api, services)) for api in API_TABLE]
+        handlers = [(api, self._wrap_handler(api, guarded(api, services))) for api in API_TABLE]
         dispatcher = Dispatcher(handlers, self.metrics, self._request_tasks.start, services.quotas)
         await self._listeners.bind(dispatcher, await self._expect_logins(services, dispatcher), self._address_rates)
         if self.config.ottla_console_listener is not None:

@@ -6,7 +6,7 @@ A row holds the API, its range of versions, its request and its handler. ApiVers
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from broker.apis.add_offsets_to_txn import AddOffsetsToTxnHandler
 from broker.apis.add_partitions_to_txn import AddPartitionsToTxnHandler
@@ -92,6 +92,15 @@ class Api(NamedTuple):
     def request(self) -> type[Message]:
         """The class that decodes requests of this API."""
         return request_class(self.key)
+
+
+WrapHandler: TypeAlias = Callable[[Api, AnyHandler], AnyHandler]
+"""Returns the handler that answers the requests of an API, given the broker's own."""
+
+
+def unwrapped(api: Api, handler: AnyHandler) -> AnyHandler:
+    """Return the handler as it is."""
+    return handler
 
 
 API_TABLE: tuple[Api, ...] = (
