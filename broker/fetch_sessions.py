@@ -238,6 +238,11 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
+    def topics_of(self, session_id: int) -> set[str]:
+        """Return the names of the topics in a session; none if there is no session with this id."""
+        session = self._sessions.get(session_id)
+        return set() if session is None else {cached.request.topic for cached in session.partitions.values()}
+
     def remove(self, session_id: int) -> None:
         """Remove a session."""
         session = self._sessions.pop(session_id, None)

@@ -52,6 +52,13 @@ async def test_epochs_increase_and_wrap():
     assert session.epoch == 1
 
 
+async def test_the_topics_of_a_session():
+    held, _ = sessions()
+    session = filled(held.create(2, is_follower=False, uses_topic_ids=False), 2)
+    assert held.topics_of(session.id) == {"t"}
+    assert held.topics_of(session.id + 1) == set()
+
+
 async def test_unknown_ids_and_topic_ids():
     held, _ = sessions()
     session = held.create(1, is_follower=False, uses_topic_ids=True)

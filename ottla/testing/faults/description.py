@@ -1,0 +1,54 @@
+"""The descriptions of faults: the base classes of the dataclasses that the verbs have.
+
+A field of a description is an option of its verb in Python, in the HTTP API and on the command line. So its type is
+str, int, float or bool, or one of these or None, or a Literal of strings; and it has a help text (`option`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.testing.faults.errors import FaultError
+
+HELP = "help"
+"""The key of a field's help text in its metadata."""
+
+
+def option(text: str, default: Any = dataclasses.MISSING) -> Any:
+    """Return a field of a description. text: its help, one sentence. Without a default, the option is required."""
+    return dataclasses.field(default=default, metadata={HELP: text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """A description of something that is over at once, such as a move of a leader.
+
+    A subclass checks its own fields in `__post_init__`, and raises FaultError.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault(Description):
+    """A description of a fault that stays in effect until it is healed."""
+
+    for_s: float | None = option("Heal the fault after this many seconds.", None)
+
+    def __post_init__(self) -> None:
+        """Check the limit. Raises FaultError."""
+        if self.for_s is not None and not self.for_s > 0:
+            raise FaultError(f"for_s={self.for_s:g}: must be above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedFault(Fault):
+    """A description of a fault that takes effect a number of times."""
+
+    count: int | None = option("Heal the fault when it has taken effect this many times.", None)
+
+    def __post_init__(self) -> None:
+        """Check the limits. Raises FaultError."""
+        super().__post_init__()
+        if self.count is not None and self.count < 1:
+            raise FaultError(f"count={self.count}: must be 1 or more")

@@ -1,0 +1,126 @@
+"""The engine: it injects faults into the brokers of one event loop, and heals them.
+
+A fault ends when its time is over, when it has taken effect as often as it may, or when it is healed. Ending it calls
+what its verb returned for that purpose, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from ottla.testing.faults.active_fault import ActiveFault, Heal
+from ottla.testing.faults.description import Description, Fault
+from ottla.testing.faults.errors import UnknownFaultError
+from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.verb import Verb
+from ottla.testing.faults.verbs import VERBS
+
+logger = logging.getLogger(__name__)
+
+
+class Engine:
+    """The faults of a cluster. All methods must be called in the event loop of its brokers."""
+
+    def __init__(self, scene: Scene, verbs: Mapping[str, Verb] = VERBS) -> None:
+        """scene: what the verbs act on."""
+        self._scene = scene
+        self._verbs = {verb.description: verb for verb in verbs.values()}
+        self._ids = itertools.count(1)
+        self._active: dict[int, ActiveFault] = {}
+        self._heals: dict[int, Heal] = {}
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._healing: set[asyncio.Task[None]] = set()
+
+    async def apply(self, description: Description) -> dict[str, Any]:
+        """Do what a description says; return it as in `active`. Raises FaultError, and what the verb's work raises."""
+        verb = self._verbs[type(description)]
+        loop = asyncio.get_running_loop()
+        fault = ActiveFault(next(self._ids), verb.name, description, loop.time)
+        fault.on_over = lambda: self._end_later(fault.id)
+        applied = await verb.apply(self._scene, description, fault)
+        fault.did = applied.did
+        logger.info("fault %d: %s", fault.id, description)
+        if applied.heal is not None:
+            self._active[fault.id] = fault
+            self._heals[fault.id] = applied.heal
+            if isinstance(description, Fault) and description.for_s is not None:
+                self._timers[fault.id] = loop.call_later(description.for_s, self._end_later, fault.id)
+            if fault.is_used_up:  # while the verb was at work
+                self._end_later(fault.id)
+        return fault.as_json()
+
+    def active(self) -> list[dict[str, Any]]:
+        """Return the faults in effect, the oldest first. See `ActiveFault.as_json`."""
+        return [fault.as_json() for fault in self._active.values()]
+
+    def get(self, fault_id: int) -> dict[str, Any]:
+        """Return one fault in effect. Raises UnknownFaultError."""
+        try:
+            return self._active[fault_id].as_json()
+        except KeyError:
+            raise UnknownFaultError(fault_id) from None
+
+    async def heal(self, fault_id: int) -> None:
+        """End a fault. Raises UnknownFaultError, and what the verb's work raises."""
+        if fault_id not in self._active:
+            raise UnknownFaultError(fault_id)
+        await self._end(fault_id)
+
+    async def heal_all(self) -> list[int]:
+        """End all faults, the newest first, and return their ids.
+
+        Raises ExceptionGroup if faults could not be healed; the others are healed nevertheless.
+        """
+        ids = list(self._active)
+        failures = []
+        for fault_id in reversed(ids):
+            try:
+                await self._end(fault_id)
+            except Exception as error:
+                failures.append(error)
+        while self._healing:  # of faults that were over at the same time
+            await asyncio.wait(self._healing)
+        if failures:
+            raise ExceptionGroup("faults could not be healed", failures)
+        return ids
+
+    def forget_all(self) -> None:
+        """End all faults without the work of healing: the brokers are about to stop."""
+        for fault in self._active.values():
+            fault.end()
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in self._healing:
+            task.cancel()
+        self._active.clear()
+        self._heals.clear()
+        self._timers.clear()
+
+    def _end_later(self, fault_id: int) -> None:
+        """End a fault whose limit is reached."""
+        self._start(self._end(fault_id))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._healing.add(task)
+        task.add_done_callback(self._healed)
+
+    def _healed(self, task: asyncio.Task[None]) -> None:
+        self._healing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a fault could not be healed", exc_info=error)
+
+    async def _end(self, fault_id: int) -> None:
+        fault = self._active.pop(fault_id, None)
+        if fault is None:
+            return  # two limits were reached at the same time
+        timer = self._timers.pop(fault_id, None)
+        if timer is not None:
+            timer.cancel()
+        fault.end()
+        logger.info("fault %d (%s) is over", fault_id, fault.verb)
+        await self._heals.pop(fault_id)()

@@ -1,0 +1,33 @@
+"""A verb: the name of a kind of fault, the options that describe one, and what injects it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from ottla.testing.faults.active_fault import ActiveFault, Heal
+from ottla.testing.faults.description import Description
+from ottla.testing.faults.scene import Scene
+
+
+class Applied(NamedTuple):
+    """What the work of a verb returns."""
+
+    did: Mapping[str, Any]
+    """What was done at once, as JSON: the ids of brokers, the number of connections, …."""
+    heal: Heal | None
+    """Ends the fault; None if it is over at once."""
+
+
+class Verb(NamedTuple):
+    """A row of `VERBS`."""
+
+    name: str
+    description: type[Description]
+    apply: Callable[[Scene, Any, ActiveFault], Awaitable[Applied]]
+    """Does what the description says, in the event loop of the brokers. Raises FaultError if it is not possible."""
+
+    @property
+    def summary(self) -> str:
+        """One sentence: the docstring of the description."""
+        return (self.description.__doc__ or "").partition("\n")[0]
