@@ -13,7 +13,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -39,7 +39,7 @@ from broker.network.listener import PLAINTEXT, SASL_PROTOCOLS, Listener
 from broker.network.listeners import Listeners
 from broker.quotas.address_rates import AddressRates
 from broker.quotas.rates import Window
-from broker.requests.api_table import API_TABLE, WrapHandler, unwrapped
+from broker.requests.api_table import API_TABLE, Api, WrapHandler, unwrapped
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.tasks import RequestTasks
 from broker.services import Services
@@ -95,11 +95,14 @@ class Broker:
         new_compactor: Callable[[], Compactor] = ProcessCompactor,
         nonce: Callable[[], str] = new_nonce,
         wrap_handler: WrapHandler = unwrapped,
+        apis: Sequence[Api] = API_TABLE,
     ) -> None:
         """Tests inject what can differ between two runs; several brokers of a test share a `store`.
 
         wrap_handler: returns the handler that answers an API's requests, given the API and the broker's own handler. It
         is called once for each API, at the start. Requests that authenticate a connection do not reach handlers.
+
+        apis: the APIs and the versions that the broker serves and announces.
         """
         self.config = config
         self.metrics = BrokerMetrics()
@@ -120,6 +123,7 @@ class Broker:
         self._new_compactor = new_compactor
         self._nonce = nonce  # not of `rng`: it must not be predictable
         self._wrap_handler = wrap_handler
+        self._apis = apis
         self._stopping = asyncio.Event()
         self._logs: LogManager | None = None
         self._access: Access | None = None
@@ -208,6 +212,7 @@ class Broker:
             now_ms=self._now_ms,
             rng=self._random,
             backoff=self._backoff,
+            apis=self._apis,
         )
         logs, cleaner = self._parts.logs(self._topic_config, self._new_compactor)
         logs.dirs.lock()
@@ -309,7 +314,7 @@ class Broker:
         return failures
 
     async def _bind(self, services: Services) -> None:
-        handlers = [(api, self._wrap_handler(api, guarded(api, services))) for api in API_TABLE]
+        handlers = [(api, self._wrap_handler(api, guarded(api, services))) for api in self._apis]
         dispatcher = Dispatcher(handlers, self.metrics, self._request_tasks.start, services.quotas)
         await self._listeners.bind(dispatcher, await self._expect_logins(services, dispatcher), self._address_rates)
         if self.config.ottla_console_listener is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from broker.authentication.scram_credentials import ScramCredentials
@@ -24,7 +24,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.rates import Window
 from broker.registry_offsets import RegistryOffsets
 from broker.replicas import ReplicaParts
-from broker.requests.api_table import API_TABLE
+from broker.requests.api_table import Api
 from broker.services import Services
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
@@ -56,6 +56,7 @@ class Composition:
         now_ms: Callable[[], int],
         rng: random.Random,
         backoff: Backoff,
+        apis: Sequence[Api],
     ) -> None:
         """Raises ConfigError if connections to other brokers cannot be secured as the settings say."""
         self._config = config
@@ -66,6 +67,7 @@ class Composition:
         self._now_ms = now_ms
         self._rng = rng
         self._backoff = backoff
+        self._apis = apis
         self._between_brokers = self._security_of(config.inter_broker_listener_name)
         self._from_controller = self._security_of(config.controller_listener_name)
         self._setup = SetupTimeouts(
@@ -176,7 +178,7 @@ class Composition:
             controller=controller,
             is_controller=lambda: controller.is_active,
             access=access,
-            served_apis=[(api.key, api.min_version, api.max_version) for api in API_TABLE],
+            served_apis=[(api.key, api.min_version, api.max_version) for api in self._apis],
         )
         return services
 
