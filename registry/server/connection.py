@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
     from registry.embedded.tree import NodeChange
     from registry.server.server import RegistryServer
-    from registry.server.session import ServerSession
+    from registry.server.session import ServerSession, Timer
     from registry.server.watches import Event
 
 logger = logging.getLogger(__name__)
 
 _HANDSHAKE_TIMEOUT_S = 30.0
+_CLOSE_TIMEOUT_S = 5.0  # that a client has to read what was sent before the end
 _MAX_CONNECT_BYTES = 1024
 _MAX_WAITING = 1000  # requests that a client may have under way before its connection is not read any more
 _MAX_WAITING_BYTES = 4 << 20  # of these requests
@@ -83,7 +84,7 @@ class ServerConnection(asyncio.Protocol):
         self._is_paused = False  # the client does not read the answers
         self._is_crowded = False  # too many requests wait
         self._is_turn_planned = False  # the client has sent more reads than one turn answers
-        self._handshake: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None  # of the handshake, then of the end
 
     @property
     def outstanding(self) -> int:
@@ -101,13 +102,13 @@ class ServerConnection(asyncio.Protocol):
             return
         self._identities = (Identity("ip", self.host),)
         self._server.connections.add(self)
-        self._handshake = asyncio.get_running_loop().call_later(_HANDSHAKE_TIMEOUT_S, self.close)
+        self._timer = self._server.clock.call_later(_HANDSHAKE_TIMEOUT_S, self.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the session, which goes on until its timeout."""
         self._server.connections.discard(self)
         self._waiting.clear()
-        self._stop_handshake()
+        self._stop_timer()
         if self.session is not None:
             self.session.detach(self)
         self._transport = None
@@ -135,11 +136,13 @@ class ServerConnection(asyncio.Protocol):
                 self._notify(event)
 
     def close(self) -> None:
-        """Close the connection after what was sent."""
+        """Close the connection after what was sent, or after a timeout if the client does not read it. Idempotent."""
         self._waiting.clear()
         self._buffer.clear()
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+            self._stop_timer()
+            self._timer = self._server.clock.call_later(_CLOSE_TIMEOUT_S, self.abort)
 
     def abort(self) -> None:
         """Close the connection at once; what was not sent is lost."""
@@ -187,13 +190,13 @@ class ServerConnection(asyncio.Protocol):
         _version, seen_zxid, timeout_ms, session_id = reader.int32(), reader.int64(), reader.int32(), reader.int64()
         password = reader.buffer() or b""
         knows_read_only = not reader.is_at_end
-        self._stop_handshake()
+        self._stop_timer()
         if seen_zxid > self._store.tree.zxid:
             logger.warning("%s: refused: the client has seen a later state (zxid 0x%x)", self.address, seen_zxid)
             self.close()
             return
         try:
-            session = self._server.session_for(session_id, password, timeout_ms)
+            session = self._server.session_for(session_id, password, timeout_ms, self.host)
         except RegistryError as error:
             logger.warning("%s: no session: %s", self.address, error)
             self.close()
@@ -347,10 +350,10 @@ class ServerConnection(asyncio.Protocol):
             self._transport.pause_reading()
         self._is_read = is_read
 
-    def _stop_handshake(self) -> None:
-        if self._handshake is not None:
-            self._handshake.cancel()
-            self._handshake = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def _parsed(opcode: int, reader: JuteReader) -> Read | Write | ErrorCode:

@@ -16,6 +16,7 @@ from registry.paths import validate_path
 from registry.server import jute
 from registry.server.codes import ErrorCode, OpCode, code_of
 from registry.server.jute import JuteError, JuteReader
+from registry.server.watches import WatchKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -184,9 +185,9 @@ def _set_watches_parser(*, with_persistent: bool) -> Callable[[JuteReader], Read
 
         def run(view: View) -> bytes:
             watches, tree = view.watches, view.tree
-            missed = [watches.restore_data(path, tree, seen_zxid) for path in data]
+            missed = [watches.restore(path, WatchKind.DATA, tree, seen_zxid) for path in data]
             missed += [watches.restore_exists(path, tree) for path in exist]
-            missed += [watches.restore_children(path, tree, seen_zxid) for path in children]
+            missed += [watches.restore(path, WatchKind.CHILDREN, tree, seen_zxid) for path in children]
             for path in persistent:
                 watches.add(watches.persistent, path)
             for path in recursive:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from registry.errors import RegistryError
 from registry.server.commands import answer_of
 from registry.server.connection import ServerConnection
 from registry.server.session import ServerSession
@@ -24,6 +25,8 @@ MIN_SESSION_TIMEOUT_MS = 1_000
 MAX_SESSION_TIMEOUT_MS = 40_000
 _MAX_CONNECTIONS = 4_000
 _MAX_CONNECTIONS_OF_AN_ADDRESS = 200
+_MAX_LEFT_SESSIONS = 10_000  # without a connection
+_MAX_LEFT_SESSIONS_OF_AN_ADDRESS = 1_000
 
 
 class RegistryServer:
@@ -41,7 +44,7 @@ class RegistryServer:
         self.store = store
         self.connections: set[ServerConnection] = set()
         self.sessions: dict[int, ServerSession] = {}
-        self._clock = clock or asyncio.get_running_loop()
+        self.clock = clock or asyncio.get_running_loop()
         self._timeouts = (min_session_timeout_ms, max_session_timeout_ms)
         self._server: asyncio.Server | None = None
 
@@ -66,16 +69,18 @@ class RegistryServer:
             connection.abort()
         await self._server.wait_closed()
 
-    def session_for(self, session_id: int, password: bytes, timeout_ms: int) -> ServerSession | None:
+    def session_for(self, session_id: int, password: bytes, timeout_ms: int, host: str) -> ServerSession | None:
         """Return a new session (id 0) or the one with this id; None if it has ended or the password is another.
 
-        Raises RegistryError if the store has failed.
+        host: the address of the client. Raises RegistryError if the store has failed, or if clients have left too many
+        sessions without a connection.
         """
         if session_id:
             session = self.sessions.get(session_id)
             return session if session is not None and session.has_password(password) else None
         lowest, highest = self._timeouts
-        session = ServerSession(self.store, min(max(timeout_ms, lowest), highest), self._forget, self._clock)
+        self._require_room_for_session(host)
+        session = ServerSession(self.store, min(max(timeout_ms, lowest), highest), host, self._forget, self.clock)
         self.sessions[session.id] = session
         return session
 
@@ -84,6 +89,11 @@ class RegistryServer:
         if len(self.connections) >= _MAX_CONNECTIONS:
             return False
         return sum(one.host == host for one in self.connections) < _MAX_CONNECTIONS_OF_AN_ADDRESS
+
+    def _require_room_for_session(self, host: str) -> None:
+        left = [one.host for one in self.sessions.values() if one.connection is None]
+        if len(left) >= _MAX_LEFT_SESSIONS or left.count(host) >= _MAX_LEFT_SESSIONS_OF_AN_ADDRESS:
+            raise RegistryError("too many sessions have no connection; they end after their timeouts")
 
     def command(self, word: bytes) -> bytes | None:
         """Return the answer to a command of four letters; None if it is none."""

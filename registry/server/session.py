@@ -60,9 +60,10 @@ class ServerSession:
     """One session, from its first connection to its end."""
 
     def __init__(
-        self, store: EmbeddedStore, timeout_ms: int, on_end: Callable[[ServerSession], None], clock: Clock
+        self, store: EmbeddedStore, timeout_ms: int, host: str, on_end: Callable[[ServerSession], None], clock: Clock
     ) -> None:
         """Open a session in the store. Raises the store's error if it has failed."""
+        self.host = host  # of the client that has opened it
         self.timeout_ms = timeout_ms
         self.password = secrets.token_bytes(PASSWORD_BYTES)
         self.connection: SessionConnection | None = None

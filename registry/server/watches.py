@@ -90,14 +90,18 @@ class Watches:
         """Whether there is a watch on a path."""
         return any(path in watched for watched in self._of_kind(kind))
 
-    def restore_data(self, path: str, tree: Tree, seen_zxid: int) -> Event | None:
-        """Set the watch of a `getData` again, or return the event that the client has missed since `seen_zxid`."""
+    def restore(self, path: str, kind: int, tree: Tree, seen_zxid: int) -> Event | None:
+        """Set a watch on a node's data or children again, or return the event that the client has missed.
+
+        kind: DATA or CHILDREN. seen_zxid: the last transaction that the client has seen.
+        """
         node = tree.get(path)
         if node is None:
             return EventType.NODE_DELETED, path
-        if node.mzxid > seen_zxid:
-            return EventType.NODE_DATA_CHANGED, path
-        self.add(self.data, path)
+        is_data = kind == WatchKind.DATA
+        if (node.mzxid if is_data else node.pzxid) > seen_zxid:
+            return EventType.NODE_DATA_CHANGED if is_data else EventType.NODE_CHILDREN_CHANGED, path
+        self.add(self.data if is_data else self.children, path)
         return None
 
     def restore_exists(self, path: str, tree: Tree) -> Event | None:
@@ -105,16 +109,6 @@ class Watches:
         if tree.get(path) is not None:
             return EventType.NODE_CREATED, path
         self.add(self.data, path)
-        return None
-
-    def restore_children(self, path: str, tree: Tree, seen_zxid: int) -> Event | None:
-        """Set the watch of a `getChildren` again."""
-        node = tree.get(path)
-        if node is None:
-            return EventType.NODE_DELETED, path
-        if node.pzxid > seen_zxid:
-            return EventType.NODE_CHILDREN_CHANGED, path
-        self.add(self.children, path)
         return None
 
     def _drop(self, paths: set[str], path: str) -> bool:

@@ -69,12 +69,16 @@ class RawClient:
 
     async def connect(self, *, timeout_ms=10_000, session_id=0, password=bytes(16), seen_zxid=0):
         """Open a session or go on with one; `session_id` is 0 if it is refused."""
-        fields = jute.int32(0) + jute.int64(seen_zxid) + jute.int32(timeout_ms) + jute.int64(session_id)
-        self.send_frame(fields + jute.buffer(password) + jute.boolean(False))
+        self.send_connect(timeout_ms, session_id, password, seen_zxid)
         response = JuteReader(await self.frame())
         response.int32()
         self.timeout_ms, self.session_id, self.password = response.int32(), response.int64(), response.buffer()
         return self
+
+    def send_connect(self, timeout_ms=10_000, session_id=0, password=bytes(16), seen_zxid=0):
+        """Send the first frame of a connection."""
+        fields = jute.int32(0) + jute.int64(seen_zxid) + jute.int32(timeout_ms) + jute.int64(session_id)
+        self.send_frame(fields + jute.buffer(password) + jute.boolean(False))
 
     def send_frame(self, frame):
         self.writer.write(jute.int32(len(frame)) + frame)

@@ -154,12 +154,6 @@ async def test_a_first_frame_that_is_cut_short_ends_the_connection(dial):
     assert await stranger.is_closed()
 
 
-async def test_who_says_nothing_is_disconnected(dial, server, monkeypatch):
-    monkeypatch.setattr(connection, "_HANDSHAKE_TIMEOUT_S", 0.0)
-    assert await (await dial()).is_closed()
-    await until(lambda: not server.connections, "the connection is forgotten")
-
-
 @pytest.mark.parametrize("body", [b"", jute.int32(50), jute.string("/a"), jute.buffer(b"\xff\xfe") + b"\0" * 20])
 async def test_a_request_whose_fields_cannot_be_read_is_answered_with_an_error(client, body):
     assert (await client.ask(OpCode.SET_DATA, body)).error == ErrorCode.MARSHALLING_ERROR
@@ -203,3 +197,25 @@ async def test_frames_in_pieces(client):
     client.writer.write(frame[-1:])
     reply = await client.reply()
     assert (reply.xid, reply.error, reply.body.string()) == (1, ErrorCode.OK, "/a")
+
+
+async def test_a_connection_that_ends_does_not_wait_without_limit_for_its_client(client, server, clock):
+    """The client has sent an invalid frame and does not read what was sent before."""
+    await client.create("/large", bytes(100_000))
+    (served,) = server.connections
+    for _ in range(200):
+        client.send(OpCode.GET_DATA, read("/large"))
+    await until(lambda: served._transport.get_write_buffer_size() > 0, "the client does not read")
+    served.close()
+    clock.advance(4.9)
+    assert served in server.connections
+    clock.advance(0.1)
+    await until(lambda: served not in server.connections, "the connection is aborted")
+
+
+async def test_a_client_without_a_session_is_closed(dial, server, clock):
+    silent = await dial()
+    await until(lambda: server.connections, "the connection is accepted")
+    clock.advance(30)
+    assert await silent.is_closed()
+    await until(lambda: not server.connections, "the connection is forgotten")

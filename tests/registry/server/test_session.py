@@ -2,6 +2,7 @@
 
 import pytest
 
+from registry.server import server as server_module
 from registry.server.codes import ErrorCode, OpCode
 from support.polling import until
 from support.registry_client import create, read
@@ -97,3 +98,20 @@ async def test_a_write_whose_connection_breaks_is_applied(client, other):
     await client.writer.drain()
     await client.close()
     await until(lambda: other.exists("/a"), "the node is there")
+
+
+@pytest.mark.parametrize("limit", ["_MAX_LEFT_SESSIONS", "_MAX_LEFT_SESSIONS_OF_AN_ADDRESS"])
+async def test_sessions_without_a_connection_have_a_limit(client, dial, server, clock, monkeypatch, limit):
+    """New sessions are refused; those that exist go on."""
+    monkeypatch.setattr(server_module, limit, 2)
+    left = [await (await dial()).connect() for _ in range(2)]
+    for one in left:
+        await one.close()
+    await until(lambda: sum(one.connection is None for one in server.sessions.values()) == 2, "two have none")
+    refused = await dial()
+    refused.send_connect()
+    assert await refused.is_closed()
+    assert await client.create("/a") == ErrorCode.OK
+    again = await (await dial()).connect(session_id=left[0].session_id, password=left[0].password)
+    assert again.session_id == left[0].session_id
+    await (await dial()).connect()
