@@ -58,7 +58,7 @@ async def _serve(listen: str, port: int, file: Path | None) -> None:
 
     on_stop_signals(stop.set)
     try:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, keep_sessions=True)
     except RegistryError as error:
         raise CommandError(str(error)) from None
     store.on_failure(failed)

@@ -13,23 +13,25 @@ full, a checkpoint also lets the WAL begin again in the space that it has.
 
 Tables: `znode` has the fields of TreeNode except the number of children, which is counted at load; `acl` is null for
 the open ACL, else lines of `permissions:scheme:id`. `meta` has the last zxid, which must never decrease: Kafka uses it
-as broker epoch. `user_version` is the version of the layout; `application_id` identifies Ottla's files.
+as broker epoch. `session` has the sessions that survive a restart; it is created with the first one. `user_version` is
+the version of the layout; `application_id` identifies Ottla's files.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from registry.embedded.reserve import Reserve
-from registry.embedded.tree import Draft, Tree, TreeNode, new_root
+from registry.embedded.tree import Draft, KeptSession, Tree, TreeNode, new_root
 from registry.errors import RegistryCorruptError, RegistryFullError, RegistryInUseError, RegistryStorageError
 from registry.interface import OPEN_ACL, Acl
 from registry.paths import parent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 _APPLICATION_ID = 0x4F74746C  # "Ottl"
@@ -47,6 +49,10 @@ _SELECT = (
     "SELECT path, data, czxid, mzxid, ctime, mtime, version, creates, aversion, ephemeral_owner, pzxid, acl FROM znode"
 )
 _UPSERT = "INSERT OR REPLACE INTO znode VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+_CREATE_SESSION = (
+    "CREATE TABLE session (id INTEGER PRIMARY KEY NOT NULL, timeout_ms INTEGER NOT NULL, password BLOB NOT NULL)"
+)
+_NO_SESSIONS: Mapping[int, KeptSession | None] = {}
 
 
 class RegistryFile:
@@ -56,17 +62,28 @@ class RegistryFile:
         self.path = path
         self.full: str | None = None
         """Why only writes that may use the reserve are tried; None if there is room."""
+        self.sessions: dict[int, KeptSession] = {}
+        """The sessions of the previous process that go on."""
+        self._has_session_table = False
         self._connection = connection
         self._reserve = Reserve(path.with_name(f"{path.name}-reserve"))
 
     @classmethod
-    def open(cls, path: Path, now_ms: int) -> tuple[RegistryFile, Tree]:
-        """Open or create the file, and read the tree without the ephemeral nodes of earlier processes.
+    def open(cls, path: Path, now_ms: int, *, keep_sessions: bool = False) -> tuple[RegistryFile, Tree]:
+        """Open or create the file, and read the tree without the ephemeral nodes of sessions that have ended.
+
+        keep_sessions: `sessions` of the previous process go on; otherwise all have ended. The file has their
+        passwords, so only its owner can read it then.
 
         An existing file can be opened on a full disk.
 
         Raises RegistryInUseError, RegistryCorruptError, RegistryStorageError.
         """
+        try:
+            if keep_sessions:
+                _make_private(path)
+        except OSError as error:
+            raise RegistryStorageError(f"{path}: cannot be opened: {error}") from error
         try:
             connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -75,14 +92,21 @@ class RegistryFile:
         try:
             tree = file._load()
             file.look_for_room()
-            file._drop_ephemerals(tree, now_ms)
+            file._drop_ended(tree, now_ms, keep_sessions=keep_sessions)
         except BaseException as error:
             connection.close()
             raise file._explained(error) from error
         return file, tree
 
-    def write(self, changes: Mapping[str, TreeNode | None], zxid: int, *, use_reserve: bool = False) -> None:
-        """Make changes durable, all or none.
+    def write(
+        self,
+        changes: Mapping[str, TreeNode | None],
+        zxid: int,
+        sessions: Mapping[int, KeptSession | None] = _NO_SESSIONS,
+        *,
+        use_reserve: bool = False,
+    ) -> None:
+        """Make changes of nodes and sessions durable, all or none.
 
         use_reserve: if the disk is full, release the reserve step by step until the write succeeds.
 
@@ -92,23 +116,25 @@ class RegistryFile:
         if self.full is not None and not use_reserve and not self.look_for_room():
             raise RegistryFullError(self.full)
         try:
-            self._write(changes, zxid)
+            self._write(changes, zxid, sessions)
         except RegistryFullError as error:
             self.full = str(error)
             if not use_reserve:
                 raise
-            self._write_with_reserve(changes, zxid)
+            self._write_with_reserve(changes, zxid, sessions)
 
     def look_for_room(self) -> bool:
         """Restore the reserve. Return whether the disk has room beyond it; `full` then becomes None."""
         self.full = None if self._reserve.fill() else self.full or f"{self.path}: the disk is full"
         return self.full is None
 
-    def _write_with_reserve(self, changes: Mapping[str, TreeNode | None], zxid: int) -> None:
+    def _write_with_reserve(
+        self, changes: Mapping[str, TreeNode | None], zxid: int, sessions: Mapping[int, KeptSession | None]
+    ) -> None:
         self._checkpoint()
         while True:
             try:
-                self._write(changes, zxid)
+                self._write(changes, zxid, sessions)
                 return
             except RegistryFullError:
                 if not self._reserve.release():
@@ -123,7 +149,9 @@ class RegistryFile:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise RegistryStorageError(f"{self.path}: a checkpoint failed: {error}") from error
 
-    def _write(self, changes: Mapping[str, TreeNode | None], zxid: int) -> None:
+    def _write(
+        self, changes: Mapping[str, TreeNode | None], zxid: int, sessions: Mapping[int, KeptSession | None]
+    ) -> None:
         execute = self._connection.execute
         try:
             execute("BEGIN")
@@ -132,12 +160,29 @@ class RegistryFile:
                     execute("DELETE FROM znode WHERE path = ?", (path,))
                 else:
                     execute(_UPSERT, _row(path, node))
+            has_session_table = self._write_sessions(sessions)
             execute("UPDATE meta SET value = ? WHERE name = 'zxid'", (zxid,))
             execute("COMMIT")
+            self._has_session_table = has_session_table
         except sqlite3.Error as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_FULL and self._rolled_back():
                 raise RegistryFullError(f"{self.path}: the disk is full") from error
             raise RegistryStorageError(f"{self.path}: a write failed: {error}") from error
+
+    def _write_sessions(self, sessions: Mapping[int, KeptSession | None]) -> bool:
+        """Write sessions in the open transaction. Return whether the table exists after it."""
+        execute = self._connection.execute
+        has_table = self._has_session_table
+        for session_id, session in sessions.items():
+            if session is None:
+                if has_table:
+                    execute("DELETE FROM session WHERE id = ?", (session_id,))
+                continue
+            if not has_table:
+                execute(_CREATE_SESSION)
+                has_table = True
+            execute("INSERT OR REPLACE INTO session VALUES (?,?,?)", (session_id, *session))
+        return has_table
 
     def _rolled_back(self) -> bool:
         """Roll the transaction back, unless SQLite has done so; False if that fails. SQLite ignores its pages in the
@@ -179,6 +224,9 @@ class RegistryFile:
         zxid = execute("SELECT value FROM meta WHERE name = 'zxid'").fetchone()
         if zxid is None:
             raise RegistryCorruptError(f"{self.path}: the last zxid is missing")
+        if execute("SELECT count(*) FROM sqlite_master WHERE name = 'session'").fetchone()[0]:
+            self._has_session_table = True
+            self.sessions = {row[0]: KeptSession(*row[1:]) for row in execute("SELECT * FROM session")}
         nodes = {row[0]: _node(row) for row in execute(_SELECT)}
         return Tree(self._with_children_counted(nodes), zxid[0])
 
@@ -195,19 +243,23 @@ class RegistryFile:
             counts[parent] += 1
         return {path: node._replace(num_children=counts[path]) for path, node in nodes.items()}
 
-    def _drop_ephemerals(self, tree: Tree, now_ms: int) -> None:
-        """Delete the ephemeral nodes of the previous process, whose sessions ended with it.
+    def _drop_ended(self, tree: Tree, now_ms: int, *, keep_sessions: bool) -> None:
+        """Delete the sessions that ended with the previous process, and their ephemeral nodes.
 
         If there is no room for this, they are deleted in memory only, and on disk by a later start.
         """
-        ephemerals = [path for path, node in tree.nodes.items() if node.ephemeral_owner]
-        if not ephemerals:
-            return
         draft = Draft(tree.get, tree.zxid + 1, now_ms)
+        if not keep_sessions:
+            draft.sessions.update(dict.fromkeys(self.sessions))
+            self.sessions = {}
+        ephemerals = [path for path, node in tree.nodes.items() if node.ephemeral_owner]
         for path in ephemerals:
-            draft.remove(path)
+            if tree.nodes[path].ephemeral_owner not in self.sessions:
+                draft.remove(path)
+        if not draft.changes and not draft.sessions:
+            return
         with suppress(RegistryFullError):
-            self.write(draft.changes, draft.zxid, use_reserve=True)
+            self.write(draft.changes, draft.zxid, draft.sessions, use_reserve=True)
         tree.merge(draft)
 
     def _explained(self, error: BaseException) -> BaseException:
@@ -218,6 +270,17 @@ class RegistryFile:
         if isinstance(error, (sqlite3.DatabaseError, ValueError, TypeError)):
             return RegistryCorruptError(f"{self.path}: not a registry: {error}")
         return error
+
+
+def _make_private(path: Path) -> None:
+    """Create the file, or change it, so that only its owner can read it. SQLite's other files get the same mode.
+
+    An existing file is not opened here: closing it would release the lock of a store of this process.
+    """
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        path.chmod(0o600)
 
 
 def _row(path: str, node: TreeNode) -> tuple[object, ...]:

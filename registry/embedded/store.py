@@ -15,7 +15,10 @@ makes a broker give up its leadership), and the store refuses further calls.
 If the disk is full, nothing was written. The writes of the group are then tried one by one. Those that may use the
 reserve (registry/embedded/reserve.py) use it; the others are refused with RegistryFullError and may be tried again.
 Once a second the store tries to restore the reserve. The end of a session is never refused: if even the reserve is used
-up, it is applied in memory. This is sufficient because ephemeral nodes do not survive a restart of the process.
+up, it is applied in memory, and written with the next write that succeeds.
+
+Sessions of this process end with it. Sessions of clients in other processes (`open_kept_session`) and their ephemeral
+nodes survive a restart, if the store is opened with `keep_sessions`.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from registry.embedded.file import RegistryFile
 from registry.embedded.reserve import may_use_reserve
 from registry.embedded.session import EmbeddedRegistry
-from registry.embedded.tree import Draft, Tree, new_root
+from registry.embedded.tree import Draft, KeptSession, Tree, new_root
 from registry.errors import (
     RegistryClosedError,
     RegistryError,
@@ -110,7 +113,10 @@ class EmbeddedStore:
         self._room_check: asyncio.Task[None] | None = None  # runs only while the disk is full
         self._sessions: dict[int, SessionOwner] = {}  # live sessions by id
         self._ended: list[SessionOwner] = []  # sessions that end with the group being written
-        self._last_session_id = now_ms() << 16
+        self.kept_sessions: dict[int, KeptSession] = {} if file is None else file.sessions
+        """The sessions of the previous process that go on. `adopt_session` must be called for each, once."""
+        self._last_session_id = max(now_ms() << 16, *self.kept_sessions, 0)
+        self._unwritten = Draft(tree.get, tree.zxid, 0)  # ends of sessions that a full disk has refused
         self._failure: RegistryError | None = None
         self._on_failure: list[Callable[[RegistryError], object]] = []
 
@@ -121,11 +127,13 @@ class EmbeddedStore:
         *,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         run_blocking: RunBlocking | None = None,
+        keep_sessions: bool = False,
     ) -> EmbeddedStore:
         """Open the store in the file at `path`, which is created if missing; without a path it is in memory only.
 
-        The sessions of the previous process have ended; their ephemeral nodes are deleted. `run_blocking` runs each
-        commit; the default is a thread of the store.
+        The sessions of the previous process have ended, unless `keep_sessions` lets those of `open_kept_session` go
+        on; the ephemeral nodes of ended sessions are deleted. `run_blocking` runs each commit; the default is a thread
+        of the store.
 
         Raises RegistryInUseError, RegistryCorruptError, RegistryStorageError.
         """
@@ -134,7 +142,7 @@ class EmbeddedStore:
             return cls(Tree({"/": new_root()}, 0), None, now_ms, runner)
         opened: list[tuple[RegistryFile, Tree]] = []
         try:
-            await runner(lambda: opened.append(RegistryFile.open(path, now_ms())))
+            await runner(lambda: opened.append(RegistryFile.open(path, now_ms(), keep_sessions=keep_sessions)))
         except BaseException:
             runner.close()
             for file, _ in opened:  # cancelled while the thread opened the file
@@ -192,6 +200,22 @@ class EmbeddedStore:
         self._sessions[self._last_session_id] = owner
         return self._last_session_id
 
+    def open_kept_session(self, owner: SessionOwner, session: KeptSession) -> tuple[int, asyncio.Future[None]]:
+        """Start a session that survives a restart of the process. Return its id, and a future: it is durable then.
+
+        If the future has an error, end the session. Raises the store's error if it has failed.
+        """
+        session_id = self.open_session(owner)
+
+        def apply(draft: Draft) -> None:
+            draft.sessions[session_id] = session
+
+        return session_id, self.write(session_id, apply)
+
+    def adopt_session(self, session_id: int, owner: SessionOwner) -> None:
+        """Go on with a session of the previous process, which is in `kept_sessions`."""
+        self._sessions[session_id] = owner
+
     def write(self, session_id: int, apply: Callable[[Draft], T], *, ends_session: bool = False) -> asyncio.Future[T]:
         """Queue a write for a session; the future is done when the write is durable and visible.
 
@@ -211,11 +235,13 @@ class EmbeddedStore:
 
         def apply(draft: Draft) -> None:
             self._ended.append(self._sessions.pop(session_id))
-            self._remove_ephemerals(session_id, draft)
+            self._remove_session(session_id, draft)
 
         return self.write(session_id, apply, ends_session=True)
 
-    def _remove_ephemerals(self, session_id: int, draft: Draft) -> None:
+    def _remove_session(self, session_id: int, draft: Draft) -> None:
+        """Remove a session with its ephemeral nodes."""
+        draft.sessions[session_id] = None
         for path in sorted(self._tree.ephemerals(session_id).union(draft.changes)):
             node = draft.get(path)
             if node is not None and node.ephemeral_owner == session_id:
@@ -259,13 +285,15 @@ class EmbeddedStore:
             draft = self._new_draft()
             if write.ends_session:
                 draft.zxid += 1
-                self._remove_ephemerals(write.session_id, draft)
+                self._remove_session(write.session_id, draft)
             elif not isinstance(write.error, SessionExpiredError):
                 self._apply_if_reserved(write, draft, full)
             try:
                 await self._commit(draft, use_reserve=True)
             except RegistryFullError as error:
-                if not write.ends_session:
+                if write.ends_session:
+                    self._unwritten.merge(draft)
+                else:
                     write.error = error
                     draft = self._new_draft()
             except BaseException:
@@ -288,17 +316,23 @@ class EmbeddedStore:
             if all(may_use_reserve(path, self._tree.get(path), node) for path, node in draft.changes.items()):
                 return
             write.error = full
-        draft.changes.clear()
-        draft.history.clear()
+        draft.clear()
         draft.zxid -= 1
 
     def _new_draft(self) -> Draft:
         return Draft(self._tree.get, self._tree.zxid, self._now_ms())
 
     async def _commit(self, draft: Draft, *, use_reserve: bool = False) -> None:
+        """Write the changes to the file. A new zxid is written even without changes: clients of the server compare it
+        with the last one that they have seen.
+        """
         file = self._file
-        if file is not None and draft.changes:
-            await self._runner(lambda: file.write(draft.changes, draft.zxid, use_reserve=use_reserve))
+        if file is None or draft.zxid == self._tree.zxid:
+            return
+        nodes = self._unwritten.changes | draft.changes
+        sessions = self._unwritten.sessions | draft.sessions
+        await self._runner(lambda: file.write(nodes, draft.zxid, sessions, use_reserve=use_reserve))
+        self._unwritten.clear()
 
     def _show(self, draft: Draft, writes: list[_Write]) -> None:
         """Make a committed draft visible, and answer the writes."""

@@ -83,6 +83,13 @@ class NodeChange(NamedTuple):
     path: str
 
 
+class KeptSession(NamedTuple):
+    """A session that survives a restart of the process: of a client in another process."""
+
+    timeout_ms: int
+    password: bytes
+
+
 def new_root() -> TreeNode:
     """Return the root of an empty tree, as in ZooKeeper: empty data, not null."""
     return TreeNode(b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, OPEN_ACL)
@@ -97,6 +104,7 @@ class Draft:
         self.now_ms = now_ms
         self.changes: dict[str, TreeNode | None] = {}  # None: deleted
         self.history: list[NodeChange] = []  # the same changes, in order, for the watches
+        self.sessions: dict[int, KeptSession | None] = {}  # by id; None: ended
 
     def get(self, path: str) -> TreeNode | None:
         """Return the node in this draft; None if it does not exist."""
@@ -214,6 +222,13 @@ class Draft:
         """Take the changes of a nested draft."""
         self.changes.update(nested.changes)
         self.history += nested.history
+        self.sessions.update(nested.sessions)
+
+    def clear(self) -> None:
+        """Drop all changes."""
+        self.changes.clear()
+        self.history.clear()
+        self.sessions.clear()
 
 
 class Tree:

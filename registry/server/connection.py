@@ -62,6 +62,17 @@ class _Request:
         self.future: asyncio.Future[Any] | None = None  # of a write that was given to the store
 
 
+class _Opening(_Request):
+    """The first frame of a connection: it is answered when the session is durable."""
+
+    __slots__ = ("knows_read_only",)
+
+    def __init__(self, knows_read_only: bool, opened: asyncio.Future[None]) -> None:
+        super().__init__(0, None)
+        self.knows_read_only = knows_read_only
+        self.future = opened
+
+
 class ServerConnection(asyncio.Protocol):
     """One connection, from accept to close."""
 
@@ -207,7 +218,11 @@ class ServerConnection(asyncio.Protocol):
             return
         self.session = session
         session.attach(self)
-        self._send(_connect_response(session.timeout_ms, session.id, session.password, knows_read_only))
+        if session.opened is None or session.opened.done():
+            self._send(_connect_response(session.timeout_ms, session.id, session.password, knows_read_only))
+        else:
+            self._writes.append(_Opening(knows_read_only, session.opened))
+            session.opened.add_done_callback(self._advance)
 
     def _take_request(self, frame: bytes) -> None:
         assert self.session is not None
@@ -291,8 +306,23 @@ class ServerConnection(asyncio.Protocol):
         self._writes.append(request)
         request.future.add_done_callback(self._advance)
 
+    def _answer_opening(self, request: _Opening) -> None:
+        assert request.future is not None
+        assert self.session is not None
+        session = self.session
+        error = None if request.future.cancelled() else request.future.exception()
+        if error is None:
+            self._send(_connect_response(session.timeout_ms, session.id, session.password, request.knows_read_only))
+            return
+        logger.warning("%s: no session: %s", self.address, error)
+        session.drop()
+        self.close()
+
     def _answer_write(self, request: _Request) -> None:
         assert request.future is not None
+        if isinstance(request, _Opening):
+            self._answer_opening(request)
+            return
         if request.future.cancelled():
             self.close()
             return

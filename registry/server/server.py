@@ -1,7 +1,7 @@
 """A server of the embedded registry: brokers in other processes, kazoo, zkCli.sh and Kafka connect to it.
 
 It is one node, for development and tests: a failure of its process or disk stops everything that depends on it, where
-an ensemble of three ZooKeepers goes on. Sessions do not survive a restart (those of ZooKeeper do).
+an ensemble of three ZooKeepers goes on. Sessions survive a restart if the store was opened with `keep_sessions`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _MAX_CONNECTIONS = 4_000
 _MAX_CONNECTIONS_OF_AN_ADDRESS = 200
 _MAX_LEFT_SESSIONS = 10_000  # without a connection
 _MAX_LEFT_SESSIONS_OF_AN_ADDRESS = 1_000
+_UNKNOWN_HOST = "?"  # of the sessions of the previous process
 
 
 class RegistryServer:
@@ -40,13 +41,19 @@ class RegistryServer:
         max_session_timeout_ms: int = MAX_SESSION_TIMEOUT_MS,
         clock: Clock | None = None,
     ) -> None:
-        """The timeout that a client wants is raised or lowered to these limits. clock: by default the event loop."""
+        """Go on with the sessions of the store's previous process.
+
+        The timeout that a client wants is raised or lowered to these limits. clock: by default the event loop.
+        """
         self.store = store
         self.connections: set[ServerConnection] = set()
         self.sessions: dict[int, ServerSession] = {}
         self.clock = clock or asyncio.get_running_loop()
         self._timeouts = (min_session_timeout_ms, max_session_timeout_ms)
         self._server: asyncio.Server | None = None
+        for session_id, kept in store.kept_sessions.items():
+            session = ServerSession(store, kept, _UNKNOWN_HOST, self._forget, self.clock, session_id=session_id)
+            self.sessions[session_id] = session
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen. With port 0, the system chooses one. Raises OSError if the address cannot be used."""
@@ -80,7 +87,8 @@ class RegistryServer:
             return session if session is not None and session.has_password(password) else None
         lowest, highest = self._timeouts
         self._require_room_for_session(host)
-        session = ServerSession(self.store, min(max(timeout_ms, lowest), highest), host, self._forget, self.clock)
+        kept = ServerSession.with_password(min(max(timeout_ms, lowest), highest))
+        session = ServerSession(self.store, kept, host, self._forget, self.clock)
         self.sessions[session.id] = session
         return session
 

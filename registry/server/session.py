@@ -1,7 +1,8 @@
 """The sessions of clients in other processes.
 
 A session outlives its connection: a client that returns with the session's id and password goes on with it. It ends
-when its client closes it, or says nothing for the session's timeout.
+when its client closes it, or says nothing for the session's timeout. It outlives the process, too, if the store has a
+file: after a restart its timeout begins again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from registry.embedded.tree import KeptSession
 from registry.errors import RegistryError
 
 if TYPE_CHECKING:
@@ -60,20 +62,41 @@ class ServerSession:
     """One session, from its first connection to its end."""
 
     def __init__(
-        self, store: EmbeddedStore, timeout_ms: int, host: str, on_end: Callable[[ServerSession], None], clock: Clock
+        self,
+        store: EmbeddedStore,
+        kept: KeptSession,
+        host: str,
+        on_end: Callable[[ServerSession], None],
+        clock: Clock,
+        *,
+        session_id: int = 0,
     ) -> None:
-        """Open a session in the store. Raises the store's error if it has failed."""
-        self.host = host  # of the client that has opened it
-        self.timeout_ms = timeout_ms
-        self.password = secrets.token_bytes(PASSWORD_BYTES)
+        """Open a session in the store, or go on with the session `session_id` of the previous process.
+
+        host: of the client that opens it. Raises the store's error if it has failed.
+        """
+        self.host = host
+        self.timeout_ms = kept.timeout_ms
+        self.password = kept.password
+        self.opened: asyncio.Future[None] | None = None
+        """Done when the session is durable; None for one of the previous process."""
         self.connection: SessionConnection | None = None
         self.is_closing = False  # the client has asked for the end
         self._store = store
         self._on_end = on_end
         self._clock = clock
         self._heard_at = clock.time()
-        self.id = store.open_session(self)
-        self._timer = clock.call_later(timeout_ms / 1000, self._look)
+        if session_id:
+            self.id = session_id
+            store.adopt_session(session_id, self)
+        else:
+            self.id, self.opened = store.open_kept_session(self, kept)
+        self._timer = clock.call_later(self.timeout_ms / 1000, self._look)
+
+    @staticmethod
+    def with_password(timeout_ms: int) -> KeptSession:
+        """Return what a new session of a client needs."""
+        return KeptSession(timeout_ms, secrets.token_bytes(PASSWORD_BYTES))
 
     def attach(self, connection: SessionConnection) -> None:
         """Go on with another connection; the one before is closed."""
@@ -100,6 +123,10 @@ class ServerSession:
         self._timer.cancel()
         return self._store.end_session(self.id)
 
+    def drop(self) -> None:
+        """End the session without waiting for it."""
+        self.end().add_done_callback(_retrieve)
+
     def changed(self, changes: Sequence[NodeChange]) -> None:
         """Tell the connection what has changed. Called by the store."""
         if self.connection is not None:
@@ -122,8 +149,7 @@ class ServerSession:
             self._timer = self._clock.call_later(left_s, self._look)
             return
         logger.info("session 0x%x expires: nothing was heard for %d ms", self.id, self.timeout_ms)
-        ended = self._store.end_session(self.id)
-        ended.add_done_callback(_retrieve)
+        self.drop()
 
 
 def _retrieve(ended: asyncio.Future[None]) -> None:
