@@ -1,8 +1,12 @@
-"""Listeners for the connection state of a registry. They run on the event loop, in the order of the changes."""
+"""Listeners for the connection state of a registry. They run on the event loop, in the order of the changes.
+
+A listener runs in the context (contextvars) in which it was registered.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,11 +18,12 @@ if TYPE_CHECKING:
 class StateListener:
     """The registration of one callback (the interface's Watch)."""
 
-    __slots__ = ("_callback", "_group")
+    __slots__ = ("_callback", "_group", "context")
 
     def __init__(self, callback: Callable[[ConnectionState], None], group: list[StateListener]) -> None:
         self._callback: Callable[[ConnectionState], None] | None = callback
         self._group = group
+        self.context = contextvars.copy_context()
         group.append(self)
 
     def cancel(self) -> None:
@@ -46,7 +51,7 @@ class StateListeners:
     def tell(self, state: ConnectionState) -> None:
         """Schedule every callback on the running event loop."""
         for listener in tuple(self._listeners):
-            asyncio.get_running_loop().call_soon(listener.call, state)
+            asyncio.get_running_loop().call_soon(listener.call, state, context=listener.context)
 
     def clear(self) -> None:
         """Remove all listeners; calls that are already scheduled still run."""

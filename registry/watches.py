@@ -1,12 +1,14 @@
 """The watches of one registry: permanent registrations of callbacks without arguments.
 
-A callback that is scheduled but has not run yet is not scheduled again: its read follows both changes anyway. All
-methods must be called on the event loop's thread.
+A callback that is scheduled but has not run yet is not scheduled again: its read follows both changes anyway. It runs
+in the context (contextvars) in which it was registered, not in the context of the writer. All methods must be called on
+the event loop's thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,12 +18,13 @@ if TYPE_CHECKING:
 class WatchHandle:
     """The registration of one callback (the interface's Watch)."""
 
-    __slots__ = ("_callback", "_group", "_scheduled")
+    __slots__ = ("_callback", "_context", "_group", "_scheduled")
 
     def __init__(self, callback: Callable[[], None], group: list[WatchHandle]) -> None:
         self._callback: Callable[[], None] | None = callback
         self._group: list[WatchHandle] = group  # all registrations on the same path, with this one
         self._scheduled = False
+        self._context = contextvars.copy_context()
         group.append(self)
 
     def cancel(self) -> None:
@@ -34,7 +37,7 @@ class WatchHandle:
         """Schedule the callback on the running event loop."""
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._run)
+            asyncio.get_running_loop().call_soon(self._run, context=self._context)
 
     def _run(self) -> None:
         self._scheduled = False

@@ -72,6 +72,7 @@ class Acceptor:
         self._begin = begin
         self._server: Server | None = None
         self._is_serving = False
+        self._is_closed = False
         self.handshake_timeout_s = handshake_timeout_s
         self._tls = tls
         self._early: dict[Holdable, None] = {}  # accepted before `run`: held until the broker can serve them
@@ -110,6 +111,7 @@ class Acceptor:
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
+        self._is_closed = True
         if self._server is None:
             return
         self._server.close()
@@ -118,12 +120,17 @@ class Acceptor:
         await self._server.wait_closed()
 
     def connected(self, connection: Connection) -> None:
-        """Register a connection that can be served. With TLS, its handshake has counted in the limits already."""
+        """Register a connection that can be served. With TLS, its handshake has counted in the limits already.
+
+        A connection that was accepted just before `close` is closed.
+        """
         self.connections[connection] = None
         self._begin(connection)
         connection.set_socket_buffers(self._send_buffer_bytes, self._receive_buffer_bytes)
         if self._tls is None:
             self.counted(connection)
+        if self._is_closed:
+            connection.abort()
 
     def tls_connection(self, tls: ListenerTls, on_complete: Callable[[], None]) -> Connection:
         """Return the protocol of a connection whose handshake runs. on_complete: to be called when it is complete."""

@@ -24,6 +24,7 @@ nodes survive a restart, if the store is opened with `keep_sessions`.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -108,6 +109,7 @@ class EmbeddedStore:
         self._file = file  # None: the store is in memory only
         self._now_ms = now_ms
         self._runner = runner
+        self._context = contextvars.copy_context()  # of the writer, which works for all sessions
         self._queue: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None  # runs only while there are writes
         self._room_check: asyncio.Task[None] | None = None  # runs only while the disk is full
@@ -227,7 +229,9 @@ class EmbeddedStore:
             return future
         self._queue.append(_Write(session_id, apply, future, ends_session))
         if self._writer is None:
-            self._writer = asyncio.create_task(self._write_queue(), name="embedded registry writer")
+            self._writer = asyncio.get_running_loop().create_task(
+                self._write_queue(), name="embedded registry writer", context=self._context
+            )
         return future
 
     def end_session(self, session_id: int) -> asyncio.Future[None]:

@@ -8,7 +8,7 @@ import socket
 import struct
 
 from broker.network import acceptor as acceptor_module
-from broker.network.connection import MIN_CAPACITY_BYTES, CloseConnectionError
+from broker.network.connection import MIN_CAPACITY_BYTES, CloseConnectionError, Connection
 from broker.network.limits import ConnectionQuota, MemoryBudget
 from storage.file_system import FileSystem
 from storage.log.file_records import FileRecords
@@ -304,3 +304,14 @@ async def test_closing_the_listener_closes_the_connections_and_frees_the_port():
         with contextlib.closing(socket.socket()) as again:
             again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             again.bind(("127.0.0.1", acceptor.port))
+
+
+@on_both_loops
+async def test_a_connection_that_was_accepted_before_close_and_made_after_it_is_closed():
+    async with listening() as acceptor:
+        await acceptor.close()
+        ours, theirs = socket.socketpair()
+        with ours:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: Connection(acceptor), theirs)
+            ours.setblocking(False)
+            assert await asyncio.get_running_loop().sock_recv(ours, 1) == b""

@@ -96,8 +96,9 @@ def test_stop_raises_what_has_ended_the_broker(tmp_path):
     async def fail():
         raise MemoryError("as an example")
 
-    broker._loop.call_soon_threadsafe(lambda: broker._broker._tasks.create_task(fail()))
-    until_blocking(broker._loop.is_closed, "the broker has ended")
+    running = broker.member.broker
+    broker._loop.call_soon_threadsafe(lambda: running._tasks.create_task(fail()))
+    until_blocking(lambda: broker.member.broker is None, "the broker has ended")
     with pytest.raises(BaseExceptionGroup) as caught:
         broker.stop()
     assert caught.group_contains(MemoryError)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import random
 import signal
 import sqlite3
@@ -28,6 +29,7 @@ from registry.errors import (
 from registry.interface import Acl, ConnectionState, Create, Delete, Set
 from support.counts import count
 from support.deadlines import DEADLINE_S
+from support.polling import until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -541,3 +543,32 @@ async def test_a_write_that_raises_leaves_nothing_behind():
             await store.write(registry.session_id, half)
         assert await registry.exists("/half") is None
         assert store.tree.zxid == 0
+
+
+async def test_callbacks_run_in_the_context_in_which_they_were_registered():
+    """Several brokers of one process share a store: the callbacks of one must not run as a part of another."""
+    name = contextvars.ContextVar("name")
+    seen = []
+    store = await EmbeddedStore.open()
+    first, second = store.session(), store.session()
+    await second.start()
+
+    async def watch():
+        name.set("first")
+        await first.start()
+        first.watch_data("/a", lambda: seen.append(name.get()))
+        first.listen(lambda state: seen.append(name.get()))
+
+    async def write():
+        name.set("second")
+        await second.create("/a")
+        first.disconnect()
+
+    await asyncio.create_task(watch())
+    await asyncio.create_task(write())
+    await until(lambda: len(seen) == 2, "both callbacks have run")
+    assert seen == ["first", "first"]
+    first.reconnect()
+    await first.close()
+    await second.close()
+    await store.close()
