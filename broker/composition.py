@@ -178,7 +178,7 @@ class Composition:
             controller=controller,
             is_controller=lambda: controller.is_active,
             access=access,
-            served_apis=[(api.key, api.min_version, api.max_version) for api in self._apis],
+            served_apis=[api.announced for api in self._apis],
         )
         return services
 

@@ -1,6 +1,6 @@
 """The APIs that this broker serves: dispatch, version checks, ApiVersions and documentation use this one table.
 
-A row holds the API, its range of versions, its request and its handler. ApiVersions advertises exactly these rows.
+A row holds the API, its range of versions and its handler. ApiVersions announces exactly these rows.
 """
 
 from __future__ import annotations
@@ -82,6 +82,14 @@ class Api(NamedTuple):
     min_version: int
     max_version: int
     handler: Callable[[Services], AnyHandler]
+    announced_version: int | None = None
+    """The highest version that ApiVersions announces, if it is below `max_version`: what brokers send to each other."""
+
+    @property
+    def announced(self) -> tuple[int, int, int]:
+        """(API key, lowest, highest version), for ApiVersions."""
+        highest = self.max_version if self.announced_version is None else self.announced_version
+        return self.key, self.min_version, highest
 
     @property
     def name(self) -> str:
