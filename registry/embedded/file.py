@@ -252,7 +252,7 @@ class RegistryFile:
         if not keep_sessions:
             draft.sessions.update(dict.fromkeys(self.sessions))
             self.sessions = {}
-        ephemerals = [path for path, node in tree.nodes.items() if node.ephemeral_owner]
+        ephemerals = [path for path, node in tree.nodes.items() if node.is_ephemeral]
         for path in ephemerals:
             if tree.nodes[path].ephemeral_owner not in self.sessions:
                 draft.remove(path)

@@ -105,7 +105,7 @@ def _allocate(descriptor: int, position: int, size: int) -> None:
 
 def may_use_reserve(path: str, before: TreeNode | None, after: TreeNode | None) -> bool:
     """Return whether a change of one node may use the reserve. `before` and `after` are None if there is no node."""
-    if after is None or after.ephemeral_owner:
+    if after is None or after.is_ephemeral:
         return True
     growth = len(after.data or b"") - (0 if before is None else len(before.data or b""))
     if before is None and not path.startswith(_NEW_NODES):

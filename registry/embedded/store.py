@@ -32,6 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from registry.embedded.file import RegistryFile
+from registry.embedded.lifetimes import has_ended
 from registry.embedded.reserve import may_use_reserve
 from registry.embedded.session import EmbeddedRegistry
 from registry.embedded.tree import Draft, KeptSession, Tree, new_root
@@ -56,6 +57,7 @@ T = TypeVar("T")
 
 DEFAULT_SESSION_TIMEOUT_MS = 18_000  # Kafka's zookeeper.session.timeout.ms
 _ROOM_CHECK_INTERVAL_S = 1.0
+_NO_SESSION = 0  # of writes of the store itself
 
 
 class RunBlocking(Protocol):
@@ -243,6 +245,19 @@ class EmbeddedStore:
 
         return self.write(session_id, apply, ends_session=True)
 
+    def delete_ended_nodes(self) -> asyncio.Future[None] | None:
+        """Queue the deletion of containers and nodes with a time to live that have ended; None if there are none."""
+        if not self._tree.ended(self._now_ms()):
+            return None
+
+        def apply(draft: Draft) -> None:
+            for path in self._tree.ended(draft.now_ms):
+                node = draft.get(path)  # writes of the same group may have changed it
+                if node is not None and has_ended(node, draft.now_ms):
+                    draft.remove(path)
+
+        return self.write(_NO_SESSION, apply)
+
     def _remove_session(self, session_id: int, draft: Draft) -> None:
         """Remove a session with its ephemeral nodes."""
         draft.sessions[session_id] = None
@@ -366,7 +381,7 @@ class EmbeddedStore:
         self._room_check = None
 
     def _apply(self, write: _Write, draft: Draft) -> None:
-        if write.session_id not in self._sessions:
+        if write.session_id != _NO_SESSION and write.session_id not in self._sessions:
             write.error = SessionExpiredError("the session has expired")
             return
         draft.zxid += 1

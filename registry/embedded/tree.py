@@ -11,9 +11,10 @@ needs only the number of children, and copying a set for each of 10,000 topics w
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from registry.embedded.access import Caller, checked_acl, require
+from registry.embedded.lifetimes import has_ended
 from registry.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from registry.interface import Op, OpResult
 
+    TreeOp: TypeAlias = Op | "CreateOwned"
+
 
 class TreeNode(NamedTuple):
     """One node. Fields with the same name as in Stat have the same meaning."""
@@ -45,10 +48,15 @@ class TreeNode(NamedTuple):
     version: int
     creates: int  # children ever created: the next sequence number
     aversion: int
-    ephemeral_owner: int
+    ephemeral_owner: int  # negative for a container or a node with a time to live (registry/embedded/lifetimes.py)
     num_children: int
     pzxid: int
     acl: tuple[Acl, ...]
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether the node belongs to a session."""
+        return self.ephemeral_owner > 0
 
     def stat(self) -> Stat:
         """Return the node's metadata for clients."""
@@ -61,7 +69,7 @@ class TreeNode(NamedTuple):
             # cversion counts creates and deletes; the children that no longer exist were deleted.
             2 * self.creates - self.num_children,
             self.aversion,
-            self.ephemeral_owner,
+            max(self.ephemeral_owner, 0),
             len(self.data) if self.data is not None else 0,
             self.num_children,
             self.pzxid,
@@ -81,6 +89,18 @@ class NodeChange(NamedTuple):
 
     kind: ChangeKind
     path: str
+
+
+class CreateOwned(NamedTuple):
+    """Create a container or a node with a time to live; `create.ephemeral` has no effect."""
+
+    create: Create
+    owner: int
+
+    @property
+    def path(self) -> str:
+        """The path, without a sequence number."""
+        return self.create.path
 
 
 class KeptSession(NamedTuple):
@@ -119,10 +139,12 @@ class Draft:
             raise NoNodeError(f"{path}: there is no such node", path)
         return node
 
-    def apply(self, op: Op, caller: Caller) -> OpResult:
+    def apply(self, op: TreeOp, caller: Caller) -> OpResult:
         """Apply one operation. If it raises, nothing is changed."""
         if isinstance(op, Create):
             return self.create(op, caller)
+        if isinstance(op, CreateOwned):
+            return self.create(op.create, caller, op.owner)
         if isinstance(op, Set):
             return self.set(op, caller)
         if isinstance(op, Delete):
@@ -133,8 +155,8 @@ class Draft:
         _require_version(op.path, node.version, op.version)
         return None
 
-    def create(self, op: Create, caller: Caller) -> str:
-        """Create a node and return its path."""
+    def create(self, op: Create, caller: Caller, owner: int | None = None) -> str:
+        """Create a node and return its path. owner: see CreateOwned; by default, `op` says whether it is ephemeral."""
         acl = checked_acl(op.acl, op.path, caller)
         slash = op.path.rindex("/")  # not parent_of: a sequential path may end with a slash
         parent_path = op.path[:slash] or "/"
@@ -143,9 +165,10 @@ class Draft:
         path = f"{op.path}{parent.creates:010d}" if op.sequence else op.path
         if self.get(path) is not None:
             raise NodeExistsError(f"{path}: the node exists already", path)
-        if parent.ephemeral_owner:
+        if parent.is_ephemeral:
             raise NoChildrenForEphemeralsError(f"{path}: the parent is ephemeral", path)
-        owner = caller.session_id if op.ephemeral else 0
+        if owner is None:
+            owner = caller.session_id if op.ephemeral else 0
         now, zxid = self.now_ms, self.zxid
         self.changes[path] = TreeNode(op.data, zxid, zxid, now, now, 0, 0, 0, owner, 0, zxid, acl)
         self.changes[parent_path] = parent._replace(
@@ -196,7 +219,7 @@ class Draft:
         self.history.append(NodeChange(ChangeKind.DELETED, path))
 
     def multi(
-        self, ops: Sequence[Op], caller: Caller, applied: Callable[[OpResult, Draft], None] | None = None
+        self, ops: Sequence[TreeOp], caller: Caller, applied: Callable[[OpResult, Draft], None] | None = None
     ) -> list[OpResult]:
         """Apply all operations or none. Raises the error of the operation that failed.
 
@@ -243,6 +266,7 @@ class Tree:
         self.zxid = zxid
         self._children: dict[str, set[str]] = {}
         self._ephemerals: dict[int, set[str]] = {}
+        self._owned: set[str] = set()  # containers and nodes with a time to live
         for path, node in nodes.items():
             self._index(path, node)
 
@@ -277,6 +301,10 @@ class Tree:
         """Return the paths of a session's ephemeral nodes, as a new set."""
         return set(self._ephemerals.get(session_id, ()))
 
+    def ended(self, now_ms: int) -> list[str]:
+        """Return the paths of containers and nodes with a time to live that may be deleted now, sorted."""
+        return sorted(path for path in self._owned if has_ended(self.nodes[path], now_ms))
+
     def merge(self, draft: Draft) -> None:
         """Make a draft visible."""
         self.zxid = draft.zxid
@@ -291,7 +319,9 @@ class Tree:
     def _index(self, path: str, node: TreeNode) -> None:
         if path != "/":
             self._children.setdefault(parent_of(path), set()).add(name_of(path))
-        if node.ephemeral_owner:
+        if node.ephemeral_owner < 0:
+            self._owned.add(path)
+        elif node.is_ephemeral:
             self._ephemerals.setdefault(node.ephemeral_owner, set()).add(path)
 
     def _forget(self, path: str, node: TreeNode) -> None:
@@ -301,14 +331,16 @@ class Tree:
             names.discard(name_of(path))
             if not names:
                 del self._children[parent_of(path)]
-        if node.ephemeral_owner:
+        if node.ephemeral_owner < 0:
+            self._owned.discard(path)
+        elif node.is_ephemeral:
             owned = self._ephemerals[node.ephemeral_owner]
             owned.discard(path)
             if not owned:
                 del self._ephemerals[node.ephemeral_owner]
 
 
-def multi_failure(ops: Sequence[Op], index: int, error: RegistryError) -> RegistryError:
+def multi_failure(ops: Sequence[TreeOp], index: int, error: RegistryError) -> RegistryError:
     """Return the error of the operation `index` of a multi, with the results of all operations."""
     before = [RolledBackError(f"{op.path}: rolled back", op.path) for op in ops[:index]]
     after = [RuntimeInconsistencyError(f"{op.path}: not tried", op.path) for op in ops[index + 1 :]]

@@ -40,6 +40,8 @@ class OpCode(IntEnum):
     RECONFIG = 16
     CHECK_WATCHES = 17
     REMOVE_WATCHES = 18
+    CREATE_CONTAINER = 19
+    CREATE_TTL = 21
     MULTI_READ = 22
     AUTH = 100
     SET_WATCHES = 101

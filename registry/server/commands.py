@@ -61,7 +61,7 @@ def _mntr(server: RegistryServer) -> str:
         "zk_outstanding_requests": sum(one.outstanding for one in server.connections),
         "zk_znode_count": len(nodes),
         "zk_watch_count": sum(len(one.watches) for one in server.connections),
-        "zk_ephemerals_count": sum(1 for node in nodes.values() if node.ephemeral_owner),
+        "zk_ephemerals_count": sum(1 for node in nodes.values() if node.is_ephemeral),
         "zk_approximate_data_size": sum(len(path) + len(node.data or b"") for path, node in nodes.items()),
         "zk_global_sessions": len(server.sessions),
     }

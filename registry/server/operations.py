@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from registry.embedded.access import Caller, require
-from registry.embedded.tree import multi_failure
+from registry.embedded.lifetimes import CONTAINER_OWNER, MAX_TTL_MS, ttl_owner
+from registry.embedded.tree import CreateOwned, multi_failure
 from registry.errors import BadArgumentsError, NoAuthError, RegistryError
 from registry.interface import Acl, Check, Create, Delete, OpResult, Permission, Set, Stat
 from registry.paths import validate_path
@@ -21,12 +22,14 @@ from registry.server.watches import WatchKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from registry.embedded.tree import Draft, Tree, TreeNode
-    from registry.interface import Op
+    from registry.embedded.tree import Draft, Tree, TreeNode, TreeOp
     from registry.server.watches import Event, Watches
 
-_EPHEMERAL, _SEQUENTIAL = 1, 2
-_LAST_SUPPORTED_FLAGS = _EPHEMERAL | _SEQUENTIAL
+_MODES_EPHEMERAL = (1, 3)  # the flags of a create: ZooKeeper's CreateMode
+_MODES_SEQUENTIAL = (2, 3, 6)
+_MODE_CONTAINER = 4
+_MODES_TTL = (5, 6)
+_INVALID_OWNER = 0
 _NOTHING = b""
 _MAX_MULTI_OPS = 10_000
 _MAX_MULTI_READ_BYTES = 4 << 20  # a small multi of reads could have an answer of hundreds of MB
@@ -229,11 +232,48 @@ def _watch_parser(*, remove: bool) -> Callable[[JuteReader], Read]:
     return parser
 
 
+def _create_fields(reader: JuteReader) -> tuple[Create, int]:
+    """Read the fields of a create; return the operation and its mode, which may be invalid."""
+    path, data, acl, mode = reader.string(), reader.buffer(), reader.acl(), reader.int32()
+    return Create(path, data, mode in _MODES_EPHEMERAL, mode in _MODES_SEQUENTIAL, acl), mode
+
+
 def _create_op(reader: JuteReader) -> Create:
-    path, data, acl, flags = reader.string(), reader.buffer(), reader.acl(), reader.int32()
-    if not 0 <= flags <= _LAST_SUPPORTED_FLAGS:  # containers and nodes with a time to live
-        raise RefusedError(ErrorCode.UNIMPLEMENTED)
-    return Create(path, data, bool(flags & _EPHEMERAL), bool(flags & _SEQUENTIAL), acl)
+    create, mode = _create_fields(reader)
+    if not 0 <= mode <= _MODE_CONTAINER:  # a container is only made by its own request: here, it is a usual node
+        raise BadArgumentsError(f"{create.path}: {mode} is not a mode of this request", create.path)
+    return create
+
+
+def _create_container_op(reader: JuteReader) -> CreateOwned:
+    return CreateOwned(_create_op(reader), CONTAINER_OWNER)
+
+
+def _create_ttl_op(reader: JuteReader) -> CreateOwned:
+    create, mode = _create_fields(reader)
+    owner = ttl_owner(reader.int64())
+    if owner is None or mode not in _MODES_TTL:
+        rule = f"needs the mode 5 or 6, not {mode}, and 1 to {MAX_TTL_MS} ms"
+        raise BadArgumentsError(f"{create.path}: a time to live {rule}", create.path)
+    return CreateOwned(create, owner)
+
+
+def _create_op_of_multi(code: int) -> Callable[[JuteReader], TreeOp]:
+    """Return the reader of a create in a multi, where the mode says what is created, as in ZooKeeper."""
+
+    def read(reader: JuteReader) -> TreeOp:
+        create, mode = _create_fields(reader)
+        ttl_ms = reader.int64() if code == OpCode.CREATE_TTL else -1
+        if mode == _MODE_CONTAINER or code == OpCode.CREATE_CONTAINER:
+            return CreateOwned(create, CONTAINER_OWNER)
+        if code == OpCode.CREATE_TTL and mode not in (*_MODES_EPHEMERAL, 0, 2):
+            owner = ttl_owner(ttl_ms) if mode in _MODES_TTL else None
+            return CreateOwned(create, owner or _INVALID_OWNER)
+        if not 0 <= mode < _MODE_CONTAINER:
+            raise RefusedError(ErrorCode.MARSHALLING_ERROR)
+        return create
+
+    return read
 
 
 def _delete_op(reader: JuteReader) -> Delete:
@@ -248,17 +288,23 @@ def _check_op(reader: JuteReader) -> Check:
     return Check(reader.string(), reader.int32())
 
 
-def _validate(op: Op) -> None:
-    validate_path(op.path, sequence=isinstance(op, Create) and op.sequence)
+def _validate(op: TreeOp) -> None:
+    create = op.create if isinstance(op, CreateOwned) else op
+    validate_path(op.path, sequence=isinstance(create, Create) and create.sequence)
+    if isinstance(op, CreateOwned) and op.owner == _INVALID_OWNER:
+        raise BadArgumentsError(f"{op.path}: the mode or the time to live is invalid", op.path)
 
 
-def _create_parser(*, with_stat: bool) -> Callable[[JuteReader], Write]:
+def _create_parser(
+    read: Callable[[JuteReader], Create | CreateOwned], *, with_stat: bool
+) -> Callable[[JuteReader], Write]:
     def parser(reader: JuteReader) -> Write:
-        op = _create_op(reader)
+        op = read(reader)
         _validate(op)
 
         def run(draft: Draft, caller: Caller) -> bytes:
-            path = draft.create(op, caller)
+            path = draft.apply(op, caller)
+            assert isinstance(path, str)
             return jute.string(path) + (jute.stat(draft.node(path).stat()) if with_stat else b"")
 
         return Write(run)
@@ -288,9 +334,11 @@ def _set_acl(reader: JuteReader) -> Write:
     return Write(lambda draft, caller: jute.stat(draft.set_acl(path, acl, version, caller)))
 
 
-_OPS: dict[int, Callable[[JuteReader], Op]] = {
-    OpCode.CREATE: _create_op,
-    OpCode.CREATE2: _create_op,
+_OPS: dict[int, Callable[[JuteReader], TreeOp]] = {
+    **{
+        code: _create_op_of_multi(code)
+        for code in (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
+    },
     OpCode.DELETE: _delete_op,
     OpCode.SET_DATA: _set_op,
     OpCode.CHECK: _check_op,
@@ -299,13 +347,13 @@ _OPS: dict[int, Callable[[JuteReader], Op]] = {
 
 def _multi(reader: JuteReader) -> Write:
     codes: list[int] = []
-    ops: list[Op] = []
+    ops: list[TreeOp] = []
     while (code := _multi_header(reader)) is not None:
         if code not in _OPS:
             raise RefusedError(ErrorCode.UNIMPLEMENTED)
         _require_multi_room(len(ops))
-        codes.append(code)
         ops.append(_OPS[code](reader))
+        codes.append(_code_of_result(code, ops[-1]))
 
     def run(draft: Draft, caller: Caller) -> bytes:
         answers: list[bytes] = []
@@ -323,7 +371,14 @@ def _multi(reader: JuteReader) -> Write:
     return Write(run)
 
 
-def _validate_all(ops: Sequence[Op]) -> None:
+def _code_of_result(code: int, op: TreeOp) -> int:
+    """Return the code of an operation in the answer to its multi: that of a create says whether there is a stat."""
+    if isinstance(op, CreateOwned):
+        return OpCode.CREATE2
+    return OpCode.CREATE if code == OpCode.CREATE_TTL else code
+
+
+def _validate_all(ops: Sequence[TreeOp]) -> None:
     for index, op in enumerate(ops):
         try:
             _validate(op)
@@ -387,8 +442,10 @@ def _multi_read(reader: JuteReader) -> Read:
 _get_children = _children_parser(with_stat=False)
 
 _PARSERS: dict[int, Callable[[JuteReader], Read | Write]] = {
-    OpCode.CREATE: _create_parser(with_stat=False),
-    OpCode.CREATE2: _create_parser(with_stat=True),
+    OpCode.CREATE: _create_parser(_create_op, with_stat=False),
+    OpCode.CREATE2: _create_parser(_create_op, with_stat=True),
+    OpCode.CREATE_CONTAINER: _create_parser(_create_container_op, with_stat=True),
+    OpCode.CREATE_TTL: _create_parser(_create_ttl_op, with_stat=True),
     OpCode.DELETE: _delete,
     OpCode.EXISTS: _exists,
     OpCode.GET_DATA: _get_data,

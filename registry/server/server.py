@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 from registry.errors import RegistryError
 from registry.server.commands import answer_of
 from registry.server.connection import ServerConnection
-from registry.server.session import ServerSession
+from registry.server.session import ServerSession, retrieve
 
 if TYPE_CHECKING:
     from registry.embedded.store import EmbeddedStore
-    from registry.server.session import Clock
+    from registry.server.session import Clock, Timer
 
 logger = logging.getLogger(__name__)
 
 MIN_SESSION_TIMEOUT_MS = 1_000
 MAX_SESSION_TIMEOUT_MS = 40_000
+ENDED_NODES_INTERVAL_MS = 60_000  # ZooKeeper's znode.container.checkIntervalMs
 _MAX_CONNECTIONS = 4_000
 _MAX_CONNECTIONS_OF_AN_ADDRESS = 200
 _MAX_LEFT_SESSIONS = 10_000  # without a connection
@@ -39,17 +40,21 @@ class RegistryServer:
         *,
         min_session_timeout_ms: int = MIN_SESSION_TIMEOUT_MS,
         max_session_timeout_ms: int = MAX_SESSION_TIMEOUT_MS,
+        ended_nodes_interval_ms: int = ENDED_NODES_INTERVAL_MS,
         clock: Clock | None = None,
     ) -> None:
         """Go on with the sessions of the store's previous process.
 
-        The timeout that a client wants is raised or lowered to these limits. clock: by default the event loop.
+        The timeout that a client wants is raised or lowered to these limits. ended_nodes_interval_ms: how often the
+        server deletes containers and nodes with a time to live that have ended. clock: by default the event loop.
         """
         self.store = store
         self.connections: set[ServerConnection] = set()
         self.sessions: dict[int, ServerSession] = {}
         self.clock = clock or asyncio.get_running_loop()
         self._timeouts = (min_session_timeout_ms, max_session_timeout_ms)
+        self._ended_nodes_interval_s = ended_nodes_interval_ms / 1000
+        self._timer: Timer | None = None
         self._server: asyncio.Server | None = None
         for session_id, kept in store.kept_sessions.items():
             session = ServerSession(store, kept, _UNKNOWN_HOST, self._forget, self.clock, session_id=session_id)
@@ -59,6 +64,7 @@ class RegistryServer:
         """Listen. With port 0, the system chooses one. Raises OSError if the address cannot be used."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: ServerConnection(self), host, port)
+        self._timer = self.clock.call_later(self._ended_nodes_interval_s, self._delete_ended_nodes)
 
     @property
     def port(self) -> int:
@@ -71,6 +77,8 @@ class RegistryServer:
         """Stop listening, close all connections. The store and its sessions stay open."""
         if self._server is None:
             return
+        if self._timer is not None:
+            self._timer.cancel()
         self._server.close()
         for connection in list(self.connections):
             connection.abort()
@@ -106,6 +114,12 @@ class RegistryServer:
     def command(self, word: bytes) -> bytes | None:
         """Return the answer to a command of four letters; None if it is none."""
         return answer_of(word, self)
+
+    def _delete_ended_nodes(self) -> None:
+        deleted = self.store.delete_ended_nodes()
+        if deleted is not None:
+            deleted.add_done_callback(retrieve)
+        self._timer = self.clock.call_later(self._ended_nodes_interval_s, self._delete_ended_nodes)
 
     def _forget(self, session: ServerSession) -> None:
         self.sessions.pop(session.id, None)

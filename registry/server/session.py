@@ -125,7 +125,7 @@ class ServerSession:
 
     def drop(self) -> None:
         """End the session without waiting for it."""
-        self.end().add_done_callback(_retrieve)
+        self.end().add_done_callback(retrieve)
 
     def changed(self, changes: Sequence[NodeChange]) -> None:
         """Tell the connection what has changed. Called by the store."""
@@ -152,7 +152,7 @@ class ServerSession:
         self.drop()
 
 
-def _retrieve(ended: asyncio.Future[None]) -> None:
-    """Retrieve the error: the session had ended already, or the store is closed."""
+def retrieve(ended: asyncio.Future[None]) -> None:
+    """Retrieve the error of a write that nobody waits for: the session had ended already, or the store is closed."""
     with suppress(RegistryError, asyncio.CancelledError):
         ended.result()

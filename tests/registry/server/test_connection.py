@@ -170,7 +170,7 @@ async def test_a_list_cannot_claim_more_items_than_there_are_bytes(client):
     [
         (999, b"", ErrorCode.UNIMPLEMENTED),
         (OpCode.RECONFIG, b"", ErrorCode.RECONFIG_DISABLED),
-        (OpCode.CREATE, create("/a", flags=4), ErrorCode.UNIMPLEMENTED),
+        (OpCode.CREATE, create("/a", flags=5), ErrorCode.BAD_ARGUMENTS),
         (OpCode.CREATE, create("a"), ErrorCode.BAD_ARGUMENTS),
         (OpCode.GET_DATA, read("/a//b"), ErrorCode.BAD_ARGUMENTS),
         (OpCode.ADD_WATCH, jute.string("/a") + jute.int32(7), ErrorCode.BAD_ARGUMENTS),
