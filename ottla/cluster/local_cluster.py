@@ -8,8 +8,9 @@ The registry is `ottla registry`, or ZooKeeper (one node or three).
     data_dir/broker-<id>/            its log directory
 
 Broker ids are 1, 2, 3, …. The ports are consecutive, or any free ports. The cluster starts the registry, then all
-brokers at once. It stops the brokers one at a time, the last one first, so that each broker hands over its partitions
-to the remaining ones; then it stops the registry. If a process ends unexpectedly, the cluster reports it and continues.
+brokers at once; while `ottla registry` starts, their connections wait for it. The cluster stops the brokers one at a
+time, the last one first, so that each broker hands over its partitions to the remaining ones; then it stops the
+registry. If a process ends unexpectedly, the cluster reports it and continues.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from broker.settings.properties import format_properties
 from ottla.cluster.broker_child import BrokerChild
 from ottla.cluster.local_registry import LocalRegistry
 from ottla.cluster.ports import HOST
 from ottla.cluster.process_output import ProcessOutput
+from ottla.cluster.registry_servers import RegistryServers, require_free
 from ottla.command_line.failure import CommandError
-from ottla.zookeeper.server import ZooKeeperEnsemble, require_free
+from ottla.zookeeper.server import ZooKeeperEnsemble
 
 STOP_TIMEOUT_S = 120.0  # of one broker; without a registry a broker requests new leaders for some 100 s
 _LOOK_S = 0.25  # how soon the end of a registry is noticed
@@ -72,7 +75,7 @@ class LocalCluster:
         self.registry_names = (
             [kind] if zookeeper_nodes is None else [f"{kind}-{n}" for n in range(1, zookeeper_nodes + 1)]
         )
-        self.registry: ZooKeeperEnsemble = (
+        self.registry: RegistryServers = (
             LocalRegistry(self.data_dir / kind, port=zookeeper_port)
             if zookeeper_nodes is None
             else ZooKeeperEnsemble(self.data_dir / kind, nodes=zookeeper_nodes, port=zookeeper_port)
@@ -106,14 +109,41 @@ class LocalCluster:
             console_address = "" if console is None else f"{HOST}:{console}"
             self._write_properties(broker, f"PLAINTEXT://{HOST}:{listener}", console_address)
         await asyncio.gather(*(broker.start() for broker in self.brokers))
-        for broker in self.brokers:
-            if not await broker.wait_ready():
-                reason = broker.last_line.removeprefix("ottla: ")
-                raise CommandError(f"{broker.name} ended {broker.end}: {reason}")
+        await self._wait_ready()
         for broker in self.brokers:
             # If the system chose the ports, a restarted broker uses the same ports.
             console_url = broker.facts.get("console", "")
             self._write_properties(broker, broker.facts["listening"], console_url.removeprefix("http://").rstrip("/"))
+
+    async def _wait_ready(self) -> None:
+        """Wait until the brokers serve clients. Raises CommandError if one of them, or the registry, ends first."""
+        registry = asyncio.create_task(self._registry_ended())
+        waiting = {asyncio.create_task(self._require_ready(broker)) for broker in self.brokers}
+        tasks: set[asyncio.Task[Any]] = {registry, *waiting}
+        try:
+            while waiting:
+                done, _ = await asyncio.wait({registry, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+                if registry in done:
+                    raise CommandError(await registry)
+                for task in done & waiting:
+                    waiting.discard(task)
+                    await task
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.wait(tasks)
+
+    async def _require_ready(self, broker: BrokerChild) -> None:
+        if not await broker.wait_ready():
+            reason = broker.last_line.removeprefix("ottla: ")
+            raise CommandError(f"{broker.name} ended {broker.end}: {reason}")
+
+    async def _registry_ended(self) -> str:
+        """Wait until all servers of the registry have ended; return why."""
+        while True:
+            if not any(server.is_running for server in self.registry.servers):
+                return f"{self.registry_names[0]} ended: {self.registry.servers[0].last_words()}"
+            await asyncio.sleep(_LOOK_S)
 
     async def watch(self) -> None:
         """Report every process that ends unexpectedly. Returns when no process is left."""

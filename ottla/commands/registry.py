@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -31,13 +32,41 @@ def register(app: typer.Typer) -> None:
             typer.Option("--data-dir", "-d", metavar="DIR", help="Where to keep the data. Default: in memory only."),
         ] = None,
         listen: Annotated[str, typer.Option(metavar="HOST", help="The address for clients; 0.0.0.0: all.")] = _HERE,
+        descriptor: Annotated[
+            int | None,
+            typer.Option(
+                "--fd",
+                metavar="N",
+                min=3,
+                help="A listening socket that the parent process has opened, instead of --listen and --port.",
+            ),
+        ] = None,
     ) -> None:
         """Run a registry that brokers and ZooKeeper clients can use, without Java; Ctrl-C stops it.
 
         It speaks ZooKeeper's client protocol. It is one node, for development and tests: in production, use an ensemble
         of ZooKeeper servers.
         """
-        run(_serve(listen, port, None if data_dir is None else _file_in(data_dir)))
+        listener = None if descriptor is None else _listening_socket(descriptor)
+        if listener is not None:
+            listen, port = listener.getsockname()[:2]
+        run(_serve(listen, port, None if data_dir is None else _file_in(data_dir), listener))
+
+
+def _listening_socket(descriptor: int) -> socket.socket:
+    try:
+        found = socket.socket(fileno=descriptor)
+    except OSError as error:
+        raise CommandError(f"--fd {descriptor}: {error.strerror}") from None
+    rule = None
+    if found.family not in (socket.AF_INET, socket.AF_INET6) or found.type != socket.SOCK_STREAM:
+        rule = "not a TCP socket"
+    elif not found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        rule = "the socket does not listen"
+    if rule is not None:
+        found.close()
+        raise CommandError(f"--fd {descriptor}: {rule}")
+    return found
 
 
 def _file_in(data_dir: Path) -> Path:
@@ -48,7 +77,7 @@ def _file_in(data_dir: Path) -> Path:
     return data_dir.absolute() / _FILE
 
 
-async def _serve(listen: str, port: int, file: Path | None) -> None:
+async def _serve(listen: str, port: int, file: Path | None, listener: socket.socket | None = None) -> None:
     stop = asyncio.Event()
     failures: list[RegistryError] = []
 
@@ -65,7 +94,7 @@ async def _serve(listen: str, port: int, file: Path | None) -> None:
     try:
         server = RegistryServer(store)
         try:
-            await server.start(listen, port)
+            await server.start(listen, port, listener=listener)
         except OSError as error:
             raise CommandError(f"{listen}:{port}: cannot listen: {error.strerror or error}") from None
         try:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import IO
 
 from ottla.cluster.ports import HOST
+from ottla.cluster.registry_servers import STOP_TIMEOUT_S, take_directory
+from ottla.cluster.serving import wait_until_serving
 from ottla.command_line.failure import CommandError
 from ottla.zookeeper.files import EVERY_INTERFACE, Peer, write_configuration
-from ottla.zookeeper.server import STOP_TIMEOUT_S, ZooKeeperServer, take_directory, wait_until_serving
+from ottla.zookeeper.server import KIND, ZooKeeperServer
 
 
 class ZooKeeperMember:
@@ -43,7 +45,7 @@ class ZooKeeperMember:
     async def start(self) -> None:
         """Start the server and wait until it serves. Raises CommandError if it ends first."""
         try:
-            self._lock = take_directory(self.data_dir)
+            self._lock = take_directory(self.data_dir, KIND)
             self._check_number()
             peers = self._peers
             write_configuration(self.data_dir, self._number, peers, listen=self._listen, port=self._server.port)

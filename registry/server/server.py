@@ -16,6 +16,8 @@ from registry.server.connection import ServerConnection
 from registry.server.session import ServerSession, retrieve
 
 if TYPE_CHECKING:
+    import socket
+
     from registry.embedded.store import EmbeddedStore
     from registry.server.session import Clock, Timer
 
@@ -60,10 +62,16 @@ class RegistryServer:
             session = ServerSession(store, kept, _UNKNOWN_HOST, self._forget, self.clock, session_id=session_id)
             self.sessions[session_id] = session
 
-    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Listen. With port 0, the system chooses one. Raises OSError if the address cannot be used."""
+    async def start(self, host: str = "127.0.0.1", port: int = 0, *, listener: socket.socket | None = None) -> None:
+        """Listen. With port 0, the system chooses one. listener: a socket that listens already, instead of an address.
+
+        Raises OSError if the address or the socket cannot be used.
+        """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: ServerConnection(self), host, port)
+        if listener is not None:
+            self._server = await loop.create_server(lambda: ServerConnection(self), sock=listener)
+        else:
+            self._server = await loop.create_server(lambda: ServerConnection(self), host, port)
         self._timer = self.clock.call_later(self._ended_nodes_interval_s, self._delete_ended_nodes)
 
     @property

@@ -199,6 +199,14 @@ def test_a_registry_that_dies_is_reported(tmp_path):
     assert running.errors.endswith("ottla: no process of the cluster is left\n")
 
 
+def test_a_registry_that_cannot_start(tmp_path):
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "registry" / "registry.sqlite").write_bytes(bytes(range(256)) * 64)
+    with Running("--brokers", 2, "--no-console", "--data-dir", tmp_path) as running:
+        assert running.ended() == 1
+    assert re.search(r"^ottla: registry ended: .*registry\.sqlite: not a registry: ", running.err[-1])
+
+
 def test_ctrl_c_while_it_starts():
     with Running("--brokers", 2) as starting:
         children = until_blocking(

@@ -64,6 +64,31 @@ def test_a_port_that_is_taken(ottla):
         assert f"127.0.0.1:{port}: cannot listen: " in ottla("registry", "--port", port, code=1).err
 
 
+def test_a_socket_of_the_parent_process(tmp_path, ottla):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        early = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
+        with RunningRegistry("registry", "--fd", listener.fileno(), pass_fds=[listener.fileno()]) as running, early:
+            listener.close()
+            assert running.value("connect") == f"127.0.0.1:{port}"
+            early.sendall(b"ruok")
+            assert early.recv(100) == b"imok"
+        assert not listens(f"127.0.0.1:{port}")
+
+
+def test_a_descriptor_that_is_no_listening_socket(tmp_path, ottla):
+    assert "--fd 9999999: Bad file descriptor" in ottla("registry", "--fd", 9_999_999, code=1).err
+    with (tmp_path / "file").open("wb") as file:
+        error = ottla("registry", "--fd", file.fileno(), code=1).err
+        assert "Socket operation on non-socket" in error
+    with socket.socket() as plain:
+        descriptor = os.dup(plain.fileno())
+        assert f"--fd {descriptor}: the socket does not listen" in ottla("registry", "--fd", descriptor, code=1).err
+    first, second = socket.socketpair()
+    with first, second:
+        assert "not a TCP socket" in ottla("registry", "--fd", os.dup(first.fileno()), code=1).err
+
+
 def test_a_directory_that_cannot_be_created(tmp_path, ottla):
     (tmp_path / "file").touch()
     assert "cannot be created" in ottla("registry", "--port", 0, "--data-dir", tmp_path / "file" / "x", code=1).err

@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Self
 
 from support.deadlines import DEADLINE_S
@@ -16,7 +17,7 @@ from support.fork_server import ROOT
 class RunningRegistry:
     """The command as a process, ready. `text` is what it has printed until then."""
 
-    def __init__(self, command: str, *words: object) -> None:
+    def __init__(self, command: str, *words: object, pass_fds: Sequence[int] = ()) -> None:
         env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ottla", command, *map(str, words)],
@@ -25,6 +26,7 @@ class RunningRegistry:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            pass_fds=pass_fds,
         )
         assert self.process.stdout is not None
         self.text = ""

@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ottla.cluster.ports import HOST, free_ports
+from ottla.cluster.serving import wait_until_serving
 from ottla.command_line.failure import CommandError
 from ottla.zookeeper.files import Peer, find_jars, server_command, write_configuration
-from ottla.zookeeper.server import ZooKeeperServer, wait_until_serving
+from ottla.zookeeper.server import ZooKeeperServer
 from registry.zookeeper.security import DigestLogin, ZooKeeperSecurity
 from security.secret import Secret
 from security.tls.contexts import client_context
