@@ -7,11 +7,12 @@ import contextlib
 import logging
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from broker.broker import Broker, wall_clock_ms
+from broker.requests.api_table import API_TABLE, Api, WrapHandler, unwrapped
 from broker.settings.config import BrokerConfig
 from client.wire.network import AsyncioNetwork, Network
 from ottla.testing.process_files import ProcessFiles
@@ -32,6 +33,8 @@ class Environment:
     fs: Callable[[], FileSystem] = FileSystem
     """Makes the file system of one run: a class without parameters, or a function."""
     now_ms: Callable[[], int] = wall_clock_ms
+    wrap_handler: WrapHandler = unwrapped
+    apis: Sequence[Api] = API_TABLE
 
 
 class MemberState(Enum):
@@ -130,6 +133,8 @@ class Member:
             fs=self._files.fs,
             store=self._store(),
             now_ms=environment.now_ms,
+            wrap_handler=environment.wrap_handler,
+            apis=environment.apis,
         )
 
     async def _run(self, broker: Broker, ready: asyncio.Future[None]) -> None:
