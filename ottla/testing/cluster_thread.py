@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -18,6 +19,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from broker.cluster.registry_access import REGISTRY_FILE
+from ottla.testing.cluster_topics import create_topic, delete_topic
 from ottla.testing.member import Member, MemberState
 from ottla.testing.process_loop import ProcessLoop
 from registry.embedded.store import EmbeddedStore
@@ -201,7 +203,7 @@ class ClusterThread:
 
     def start_broker(self, broker_id: int) -> None:
         """Start a stopped or killed broker again, on its port and with its data, and wait until it serves clients."""
-        self.call(self._start_member, self._member(broker_id))
+        self.call(self._member(broker_id).start)
 
     def pause_broker(self, broker_id: int) -> None:
         """Pause a broker as SIGSTOP does: it accepts, reads and writes nothing. Its registry session then expires."""
@@ -210,6 +212,39 @@ class ClusterThread:
     def resume_broker(self, broker_id: int) -> None:
         """Continue a paused broker (SIGCONT)."""
         self.call(self._member(broker_id).resume)
+
+    def restore(self) -> None:
+        """Continue paused brokers and start those that were stopped or killed, and wait until all know each other."""
+        if any(member.state is not MemberState.RUNNING for member in self.brokers.values()):
+            self.call(self._restore)
+
+    def reset(self) -> None:
+        """Replace the cluster by an empty one on the same ports: without topics, groups, ACLs, quotas or settings.
+
+        All brokers are killed, their data and the registry are deleted, also in a directory that was named, and the
+        brokers start again. Raises RuntimeError for a cluster on ZooKeeper, whose data is not its own.
+        """
+        self.call(self._reset)
+
+    # -- topics --------------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic without a client, and wait until all brokers know its leaders.
+
+        None: the brokers' default. Raises KafkaError if the brokers refuse the topic.
+        """
+        self.call(create_topic, self._members.values(), name, partitions, replication_factor, configs or {})
+
+    def delete_topic(self, name: str) -> None:
+        """Ask the controller to delete a topic; do not wait for it. Raises KafkaError for an unknown topic."""
+        self.call(delete_topic, self._members.values(), name)
 
     def _member(self, broker_id: int) -> Member:
         self._require_running()
@@ -235,15 +270,16 @@ class ClusterThread:
         else:
             self._ended.set_result(None)
 
+    @property
+    def _uses_zookeeper(self) -> bool:
+        return any(settings.get("zookeeper.connect", "").strip() for settings in self._settings.values())
+
     async def _serve(self, ready: Future[None]) -> None:
         self._stopping = asyncio.Event()
-        if not any(settings.get("zookeeper.connect", "").strip() for settings in self._settings.values()):
+        if not self._uses_zookeeper:
             self._store = await EmbeddedStore.open(self._registry_file())
         try:
-            async with asyncio.TaskGroup() as starting:
-                for member in self._members.values():
-                    starting.create_task(self._start_member(member))
-            await self._acquainted()
+            await self._start_all()
             ready.set_result(None)
             await self._stopping.wait()
         except BaseExceptionGroup as group:
@@ -261,8 +297,34 @@ class ClusterThread:
         self._data.mkdir(parents=True, exist_ok=True)
         return self._data / REGISTRY_FILE
 
-    async def _start_member(self, member: Member) -> None:
-        await member.start()
+    async def _start_all(self) -> None:
+        """Start the brokers that are stopped, at the same time, and wait until all know each other."""
+        async with asyncio.TaskGroup() as starting:
+            for member in self._members.values():
+                if member.state is MemberState.STOPPED:
+                    starting.create_task(member.start())
+        await self._acquainted()
+
+    async def _restore(self) -> None:
+        for member in self._members.values():
+            if member.state is MemberState.PAUSED:
+                await member.resume()
+        await self._start_all()
+
+    async def _reset(self) -> None:
+        if self._uses_zookeeper or self._store is None:
+            raise RuntimeError("reset: the cluster uses ZooKeeper, whose data is not its own")
+        for member in self._members.values():
+            if member.state in (MemberState.RUNNING, MemberState.PAUSED):
+                await member.kill()
+            member.forget_session()
+        await self._store.close()
+        for path in (path for member in self._members.values() for path in map(Path, member.log_dirs)):
+            shutil.rmtree(path, ignore_errors=True)
+        for path in self._data.glob(f"{REGISTRY_FILE}*"):
+            path.unlink()
+        self._store = await EmbeddedStore.open(self._registry_file())
+        await self._start_all()
 
     async def _acquainted(self) -> None:
         """Wait until each broker has all the others in its metadata."""

@@ -235,6 +235,10 @@ class Member:
             with contextlib.suppress(RegistryError):  # it has ended already
                 await store.end_session(session_id)
 
+    def forget_session(self) -> None:
+        """Forget the session of the last run: the registry does not have it any more."""
+        self._old_session = None
+
     def _remember_ports(self, broker: Broker) -> None:
         """Let the next start use the ports that the system has chosen."""
         self._servers = broker.bootstrap_servers

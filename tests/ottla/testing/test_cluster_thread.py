@@ -7,7 +7,8 @@ import threading
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from ottla import Admin, NewTopic, testing
+from ottla import Admin, ConfigChange, NewTopic, ResourceType, testing
+from ottla.errors import InvalidReplicationFactorError, TopicExistsError, UnknownTopicOrPartitionError
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 
@@ -147,6 +148,63 @@ def test_a_paused_broker_can_be_killed(cluster):
     cluster.kill_broker(3)
     cluster.start_broker(3)
     until_blocking(lambda: whole(cluster), "the cluster is whole")
+
+
+def test_topics_are_created_and_deleted_without_a_client(cluster):
+    cluster.create_topic("made", partitions=3, replication_factor=2, configs={"retention.ms": "1000"})
+    for member in cluster.brokers.values():
+        partitions = member.broker.metadata.snapshot.topics["made"].partitions
+        assert [len(partition.replicas) for partition in partitions.values()] == [2, 2, 2]
+    assert cluster.brokers[1].broker.services.configs.topic_config("made").retention_ms == 1000
+    with pytest.raises(TopicExistsError, match="create topic made"):
+        cluster.create_topic("made")
+    with pytest.raises(InvalidReplicationFactorError):
+        cluster.create_topic("other", replication_factor=4)
+    cluster.delete_topic("made")
+    until_blocking(lambda: "made" not in cluster.brokers[2].broker.metadata.snapshot.topics, "the topic is deleted")
+    with pytest.raises(UnknownTopicOrPartitionError, match="delete topic other"):
+        cluster.delete_topic("other")
+
+
+def test_a_cluster_is_restored_and_reset(cluster):
+    """After reset there are no topics, groups, quotas or dynamic settings; ports stay."""
+    produce(cluster, "orders", b"one")
+    assert consume(cluster, "orders", 1) == [b"one"]
+    servers = cluster.bootstrap_servers
+    cluster.kill_broker(1)
+    cluster.pause_broker(2)
+    cluster.restore()
+    assert whole(cluster)
+
+    async def change():
+        async with Admin(bootstrap_servers=servers) as admin:
+            await admin.incremental_alter_configs(ResourceType.BROKER, "", [ConfigChange("log.retention.ms", "5000")])
+
+    async def described():
+        async with Admin(bootstrap_servers=servers) as admin:
+            settings = await admin.describe_configs(ResourceType.BROKER, "")
+            topics = await admin.list_topics(include_internal=True)
+            return topics, await admin.list_groups(), settings
+
+    asyncio.run(change())
+    cluster.stop_broker(3)
+    cluster.reset()
+    assert whole(cluster)
+    assert cluster.bootstrap_servers == servers
+    topics, groups, settings = asyncio.run(described())
+    assert (topics, groups) == ([], [])
+    assert "5000" not in str(settings)
+    produce(cluster, "orders", b"two")
+    assert consume(cluster, "orders", 1) == [b"two"]
+
+
+def test_a_directory_that_was_named_is_emptied_by_reset(tmp_path):
+    with testing.broker(directory=tmp_path) as broker:
+        broker.create_topic("orders")
+        assert (tmp_path / "orders-0").exists()
+        broker.reset()
+        assert not (tmp_path / "orders-0").exists()
+        broker.create_topic("orders")
 
 
 def test_call_runs_on_the_loop_of_the_cluster(cluster):
