@@ -14,10 +14,14 @@ coordinators:
   read, `replay` starts again from the beginning, with back-off: a coordinator that served a part of the log would have
   lost the rest. Then it waits until all batches are committed (Kafka does not wait), because uncommitted batches can be
   lost with this broker after clients were told of them. If too few replicas are in sync to commit, it does not wait.
-- **`append`** writes one batch synchronously, so that the order of calls is the order in the log. It returns a future
-  of `Appended`, which is done when the batch is committed (the high watermark is past it, acks=all) or has failed. A
-  coordinator must not report success before. The future never raises and is often already done. After a failure other
-  than by the end of the term, the batch may still be in the log: the coordinator's state must be valid in both cases.
+- **`write`** is the one way to change the state of a coordinator. It appends one batch synchronously, so that the order
+  of calls is the order in the log. When the batch is committed (the high watermark is past it, acks=all; it is on disk
+  if flush.messages requires it) or has failed, it passes an `Appended` to `finish`, which applies the change and
+  returns the answer to the request. `finish` is called exactly once, in the order in which batches are committed, also
+  if no request waits for the answer any more: a disconnect cancels nothing. If the term has ended meanwhile, the
+  outcome is NOT_COORDINATOR. `in_log` is for state that follows the leader's log instead of the committed log: it is
+  called as soon as the batch is in the log. After a failure other than by the end of the term, the batch may still be
+  in the log: the coordinator's state must be valid in both cases.
 - **`find`** returns the broker that coordinates a key; `ensure_exists` creates the topic if it does not exist.
 - **The number of partitions** determines the partition of a key. It is read from the registry, because the metadata may
   contain only a part of the topic, and does not change until a restart, as in Kafka. `replay`, `ensure_exists` and
@@ -31,9 +35,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from broker.cluster.metadata_cache import MetadataCache, Node
 from broker.errors import RequestError, code_of
@@ -86,6 +90,7 @@ class Appended(NamedTuple):
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 Batches = AsyncIterator[RecordBatch | LegacyMessage]
 """An old log may also contain messages of magic 0 and 1, which have `records()` as well."""
 
@@ -252,45 +257,75 @@ class CoordinatorLog:
             if committed is not None:
                 await committed
 
-    def append(
-        self, partition: int, term: int, batch: bytearray, timeout_ms: int, required_acks: int = ACKS_ALL
-    ) -> asyncio.Future[Appended]:
-        """Append one batch (built by `RecordBatchBuilder`, or a marker) in this term. See the module docstring."""
-        if self._terms.get(partition) != term:
-            return settled(ErrorCode.NOT_COORDINATOR)
+    def write(
+        self,
+        partition: int,
+        term: int | None,
+        batch: bytearray,
+        timeout_ms: int,
+        finish: Callable[[Appended], R],
+        *,
+        in_log: Callable[[], None] | None = None,
+        required_acks: int = ACKS_ALL,
+    ) -> asyncio.Future[R]:
+        """Append one batch (built by `RecordBatchBuilder`) in this term; apply the change. See the module docstring.
+
+        Return a future of the answer. It is done at once if there is nothing to wait for.
+        """
+        if term is None or self._terms.get(partition) != term:
+            return settled(finish(Appended(ErrorCode.NOT_COORDINATOR, NO_OFFSET)))
         try:
             info = self._replicas.append(
                 self.topic, partition, memoryview(batch), required_acks, AppendOrigin.COORDINATOR
             )
         except LOG_ERRORS as error:
-            return settled(_code(error))
+            return settled(finish(Appended(_code(error), NO_OFFSET)))
         end_offset = {(self.topic, partition): info.last_offset + 1}
         waiting = self._replicas.wait_for_appends(
             end_offset if required_acks == ACKS_ALL else {},
             end_offset if info.flush_required else {},
             timeout_ms / 1000,
         )
+        if in_log is not None:
+            in_log()
         if waiting is None:
-            return settled(ErrorCode.NONE, info.first_offset)
-        done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+            return settled(finish(Appended(ErrorCode.NONE, info.first_offset)))
+        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
-        def finish(waited: asyncio.Future[Outcomes]) -> None:
-            if done.done():
-                return
+        def done(waited: asyncio.Future[Outcomes]) -> None:
             error = None if waited.cancelled() else waited.exception() or waited.result().get((self.topic, partition))
             is_over = waited.cancelled() or self._terms.get(partition) != term
-            code = _code(error) if error is not None else ErrorCode.NOT_COORDINATOR if is_over else ErrorCode.NONE
-            done.set_result(Appended(code, info.first_offset))
+            code = ErrorCode.NOT_COORDINATOR if is_over else ErrorCode.NONE if error is None else _code(error)
+            try:
+                result = finish(Appended(code, info.first_offset))
+            except Exception as failure:
+                if not answer.done():
+                    answer.set_exception(failure)
+                return
+            if not answer.done():
+                answer.set_result(result)
 
-        waiting.add_done_callback(finish)
-        return done
+        waiting.add_done_callback(done)
+        return answer
 
 
-def settled(error: ErrorCode, base_offset: int = NO_OFFSET) -> asyncio.Future[Appended]:
+def settled(result: R) -> asyncio.Future[R]:
     """Return a future that is done."""
-    done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-    done.set_result(Appended(error, base_offset))
+    done: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+    done.set_result(result)
     return done
+
+
+def answer_of(answer: asyncio.Future[R]) -> R | Coroutine[Any, Any, R]:
+    """Return the answer of a write, or a coroutine if the write is not committed yet.
+
+    A task and another iteration of the event loop cost a quarter of a request that has nothing to wait for.
+    """
+    return answer.result() if answer.done() else _wait_for(answer)
+
+
+async def _wait_for(answer: asyncio.Future[R]) -> R:
+    return await answer
 
 
 def _code(error: BaseException) -> ErrorCode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from broker.coordinator.classic.group import Group
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
@@ -19,6 +20,10 @@ from protocol.record_batch_builder import RecordBatchBuilder
 TOMBSTONES_BYTES = 256 * 1024
 """Tombstones are split into batches of about this size: a single batch could be too large for the log."""
 
+R = TypeVar("R")
+Encoded = tuple[bytes, bytes | None]
+"""The key and the value of a record; None is a tombstone."""
+
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
@@ -30,14 +35,22 @@ class GroupStore:
         self._config = config
         self._now_ms = now_ms
 
-    def _append(self, group_id: str, batch: RecordBatchBuilder) -> asyncio.Future[Appended]:
-        partition = self._log.partition_for(group_id)
-        term = self._log.term_of(partition)
-        if term is None:
-            return settled(ErrorCode.NOT_COORDINATOR)
-        config = self._config
-        return self._log.append(
-            partition, term, batch.build(), config.offsets_commit_timeout_ms, config.offsets_commit_required_acks
+    def _write(
+        self,
+        group_id: str,
+        batch: RecordBatchBuilder,
+        finish: Callable[[Appended], R],
+        in_log: Callable[[], None] | None = None,
+    ) -> asyncio.Future[R]:
+        partition, config = self._log.partition_for(group_id), self._config
+        return self._log.write(
+            partition,
+            self._log.term_of(partition),
+            batch.build(),
+            config.offsets_commit_timeout_ms,
+            finish,
+            in_log=in_log,
+            required_acks=config.offsets_commit_required_acks,
         )
 
     def _batch(
@@ -55,41 +68,51 @@ class GroupStore:
             transactional=producer_id != NO_PRODUCER_ID,
         )
 
-    def store_group(self, group: Group, assignments: Mapping[str, bytes], done: Callable[[ErrorCode], None]) -> None:
-        """Write the record of a group. When it is committed or has failed, call `done`, but not before returning."""
+    def store_group(
+        self, group: Group, assignments: Mapping[str, bytes], finish: Callable[[ErrorCode], R]
+    ) -> asyncio.Future[R]:
+        """Write the record of a classic group."""
         batch = self._batch()
         batch.append(self._now_ms(), group_key(group.group_id), group_value(group, assignments))
-        self._append(group.group_id, batch).add_done_callback(lambda appended: done(_group_error(appended.result())))
+        return self._write(group.group_id, batch, lambda appended: finish(_group_error(appended)))
 
-    def store_records(self, group_id: str, records: Iterable[tuple[bytes, bytes | None]]) -> asyncio.Future[Appended]:
+    def store_records(
+        self, group_id: str, records: Iterable[Encoded], finish: Callable[[Appended], R]
+    ) -> asyncio.Future[R]:
         """Write the encoded records of a consumer group as one batch."""
         batch = self._batch()
         now_ms = self._now_ms()
         for key, value in records:
             batch.append(now_ms, key, value)
-        return self._append(group_id, batch)
+        return self._write(group_id, batch, finish)
 
     def store_offsets(
         self,
         group_id: str,
         offsets: Offsets,
+        finish: Callable[[Appended], R],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> asyncio.Future[Appended]:
+    ) -> asyncio.Future[R]:
         """Write offsets; with a producer id, as a part of the producer's transaction."""
         batch = self._batch(producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0)
         now_ms = self._now_ms()
         for partition, offset in offsets.items():
             batch.append(now_ms, offset_key(group_id, partition), offset_value(offset))
-        return self._append(group_id, batch)
+        return self._write(group_id, batch, finish)
 
     def store_deletion(
-        self, group: AnyGroup, partitions: Iterable[TopicPartition], *, whole_group: bool
-    ) -> asyncio.Future[Appended]:
+        self,
+        group: AnyGroup,
+        partitions: Iterable[TopicPartition],
+        *,
+        whole_group: bool,
+        in_log: Callable[[], None],
+    ) -> asyncio.Future[ErrorCode]:
         """Write tombstones of offsets and, with `whole_group`, of the group itself if it has ever had members.
 
-        The future is that of the last batch: when it is committed, the earlier ones are committed too. A batch that
-        fails at once is the last one.
+        The future and `in_log` are those of the last batch: when it is committed, the earlier ones are committed too. A
+        batch that the log refuses is the last one.
         """
         now_ms = self._now_ms()
         keys = [offset_key(group.group_id, partition) for partition in partitions]
@@ -101,12 +124,19 @@ class GroupStore:
         batch = self._batch()
         for key in keys:
             if batch.size_estimate > TOMBSTONES_BYTES:
-                appended = self._append(group.group_id, batch)
-                if appended.done() and appended.result().error:
-                    return appended
+                code = self._write(group.group_id, batch, _error)
+                if code.done() and code.result():
+                    return code
                 batch = self._batch()
             batch.append(now_ms, key, None)
-        return self._append(group.group_id, batch) if batch.count else settled(ErrorCode.NONE)
+        if batch.count:
+            return self._write(group.group_id, batch, _error, in_log)
+        in_log()
+        return settled(ErrorCode.NONE)
+
+
+def _error(appended: Appended) -> ErrorCode:
+    return appended.error
 
 
 def _group_error(appended: Appended) -> ErrorCode:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState
 from broker.coordinator.classic.groups import ClassicGroups
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
-from broker.coordinator.coordinator_log import Appended
+from broker.coordinator.coordinator_log import Appended, answer_of
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_store import GroupStore, offset_error
 from broker.coordinator.offsets import CommittedOffset, Offsets, TopicPartition
@@ -99,19 +100,15 @@ class OffsetManager:
         if not accepted:
             return respond(dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE))
         group.offsets.begin(accepted)
-        appended = self._store.store_offsets(group_id, accepted)
 
-        def finish(outcome: Appended) -> R:
-            if outcome.error:
+        def finish(appended: Appended) -> R:
+            if appended.error:
                 group.offsets.fail(accepted)
             else:
-                group.offsets.finish(accepted, outcome.base_offset)
-            return respond(_codes(offsets, accepted, outcome.error))
+                group.offsets.finish(accepted, appended.base_offset)
+            return respond(_codes(offsets, accepted, appended.error))
 
-        async def finish_later() -> R:
-            return finish(await appended)
-
-        return finish(appended.result()) if appended.done() else finish_later()
+        return answer_of(self._store.store_offsets(group_id, accepted, finish))
 
     async def commit_in_transaction(
         self, group_id: str, committer: Committer, offsets: Offsets, producer_id: int, producer_epoch: int
@@ -131,12 +128,15 @@ class OffsetManager:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         partition.open_groups.setdefault(producer_id, set()).add(group_id)
         group.offsets.begin_transactional(producer_id, accepted)
-        appended = await self._store.store_offsets(group_id, accepted, producer_id, producer_epoch)
-        if appended.error:
-            group.offsets.fail_transactional(producer_id, accepted)
-        else:
-            group.offsets.finish_transactional(producer_id, accepted, appended.base_offset)
-        return _codes(offsets, accepted, appended.error)
+
+        def finish(appended: Appended) -> Codes:
+            if appended.error:
+                group.offsets.fail_transactional(producer_id, accepted)
+            else:
+                group.offsets.finish_transactional(producer_id, accepted, appended.base_offset)
+            return _codes(offsets, accepted, appended.error)
+
+        return await self._store.store_offsets(group_id, accepted, finish, producer_id, producer_epoch)
 
     def end_transaction(self, producer_id: int, partitions: Iterable[int], *, committed: bool) -> None:
         """End a producer's transaction, whose marker is committed in these partitions of `__consumer_offsets`."""
@@ -196,11 +196,8 @@ class OffsetManager:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
-        appended = self._store.store_deletion(group, list(group.offsets.committed), whole_group=True)
-        if appended.done() and appended.result().error:
-            return appended.result().error
-        self._forget(partition, group)
-        return (await appended).error
+        forget = partial(self._forget, partition, group)
+        return await self._store.store_deletion(group, list(group.offsets.committed), whole_group=True, in_log=forget)
 
     async def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> ErrorCode | Codes:
         """Delete a group's offsets of those partitions whose topic no member is subscribed to."""
@@ -218,8 +215,7 @@ class OffsetManager:
                 if group.is_subscribed_to(key[0]):
                     codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         to_delete = [key for key, code in codes.items() if not code]
-        removal = self._remove(partition, group, to_delete)
-        error = (await removal).error
+        error = await self._remove(partition, group, to_delete)
         return dict(codes) if not error else {key: code or error for key, code in codes.items()}
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
@@ -231,21 +227,22 @@ class OffsetManager:
 
     def _remove(
         self, partition: GroupsPartition, group: AnyGroup, to_delete: Iterable[TopicPartition]
-    ) -> asyncio.Future[Appended]:
+    ) -> asyncio.Future[ErrorCode]:
         """Delete offsets of a group, and the group if nothing is left of it. Delete nothing if the write fails."""
         to_delete = list(to_delete)
         committed = [key for key in to_delete if key in group.offsets.committed]
         nothing_left = group.is_empty and len(committed) == len(group.offsets.committed)
-        removed = self._store.store_deletion(group, committed, whole_group=False)
-        if removed.done() and removed.result().error:
-            logger.warning("group %s: offsets could not be deleted: %s", group.group_id, removed.result().error.name)
-            return removed
-        group.offsets.remove(to_delete)
-        if nothing_left and group.offsets.is_empty:
-            deletion = self._store.store_deletion(group, (), whole_group=True)
-            if not (deletion.done() and deletion.result().error):
-                self._forget(partition, group)
-        return removed
+
+        def in_log() -> None:
+            group.offsets.remove(to_delete)
+            if nothing_left and group.offsets.is_empty:
+                forget = partial(self._forget, partition, group)
+                self._store.store_deletion(group, (), whole_group=True, in_log=forget)
+
+        code = self._store.store_deletion(group, committed, whole_group=False, in_log=in_log)
+        if code.done() and code.result():
+            logger.warning("group %s: offsets could not be deleted: %s", group.group_id, code.result().name)
+        return code
 
     def _forget(self, partition: GroupsPartition, group: AnyGroup) -> None:
         self._coordinator.unload(group)

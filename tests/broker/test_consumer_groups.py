@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from broker.coordinator.consumer.records import KEY_VERSIONS, read_record
-from broker.coordinator.coordinator_log import Appended
+from broker.coordinator.coordinator_log import Appended, settled
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_metadata import ConsumerGroupMetadataKey
@@ -215,12 +215,10 @@ async def test_a_group_that_cannot_be_written_does_not_change(broker, client, gr
     await staying.join()
     not_now = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    def refuse(*_):
-        refused = asyncio.get_running_loop().create_future()
-        refused.set_result(Appended(not_now, -1))
-        return refused
+    def refuse(partition, term, batch, timeout_ms, finish, **_):
+        return settled(finish(Appended(not_now, -1)))
 
-    monkeypatch.setattr(broker.services.coordination.group_log, "append", refuse)
+    monkeypatch.setattr(broker.services.coordination.group_log, "write", refuse)
     joining = ConsumerMember(client.call, group_id, "joining", topic)
     assert (await joining.beat()).error_code == not_now
     assert (await ConsumerMember(client.call, f"{group_id}-new", "joining", topic).beat()).error_code == not_now
@@ -351,7 +349,7 @@ async def test_heartbeats_are_answered_after_their_records_are_committed(tmp_pat
         store = broker.broker.services.coordination.groups._store
         written = []
 
-        def hold(group_id, records):
+        def hold(group_id, records, finish):
             written.append(asyncio.get_running_loop().create_future())
             return written[-1]
 

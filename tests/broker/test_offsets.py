@@ -28,6 +28,7 @@ from protocol.messages.txn_offset_commit import (
 from protocol.record_batch import iter_batches
 from support.broker import broker_process, running_broker
 from support.groups import GroupMember, commit, fetch_offsets, find_group
+from support.held_commits import hold, let_go, resign
 from support.live import live
 from support.polling import until
 from support.transactions import TransactionalProducer, again
@@ -36,7 +37,6 @@ from support.wire import create_topic, wire_client
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _NUMBERS = itertools.count(1)
 DAY_MS = 24 * 3600 * 1000
-FOLLOWER = 99
 
 
 @pytest.fixture
@@ -224,29 +224,6 @@ async def test_offsets_are_deleted_with_their_topic(client, group_id, topic):
 # -- what is not committed is not answered ---------------------------------------------------------------------------
 
 
-def hold(broker, group_id):
-    """A follower joins the in-sync replicas of the group's partition and never fetches: nothing is committed there."""
-    log = broker.services.coordination.group_log
-    partition = broker.services.replicas.partitions[(log.topic, log.partition_for(group_id))]
-    partition.sync.isr = (*partition.sync.isr, FOLLOWER)
-    partition.sync.end_offsets[FOLLOWER] = partition.log.log_end_offset
-    return partition
-
-
-def let_go(broker, partition):
-    partition.sync.end_offsets[FOLLOWER] = partition.log.log_end_offset
-    partition.maybe_advance_high_watermark()
-    broker.services.replicas.check((partition.topic, partition.partition))
-    partition.sync.isr = tuple(replica for replica in partition.sync.isr if replica != FOLLOWER)
-    del partition.sync.end_offsets[FOLLOWER]
-
-
-def resign(broker, partition):
-    """The partition gets another leader."""
-    partition.sync = None
-    broker.services.replicas.role_changed((partition.topic, partition.partition))
-
-
 async def held_commit(client, group_id, topic, partition):
     end = partition.log.log_end_offset
     waiting = asyncio.create_task(commit(client.call, group_id, topic, 5))
@@ -259,7 +236,7 @@ async def held_commit(client, group_id, topic, partition):
 async def test_a_commit_is_answered_and_visible_when_it_is_replicated(broker, client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
-    partition = hold(broker, group_id)
+    partition = hold(broker, broker.services.coordination.group_log, group_id)
     waiting = await held_commit(client, group_id, topic, partition)
     async with wire_client(broker.bootstrap_servers) as other:
         assert (await fetch_offsets(other.call, group_id, topic, 0))[1][0] == (-1, -1, "", 0)
@@ -274,7 +251,7 @@ async def test_a_commit_is_answered_and_visible_when_it_is_replicated(broker, cl
 async def test_a_coordinator_that_resigns_before_replication_does_not_acknowledge(broker, client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
-    partition = hold(broker, group_id)
+    partition = hold(broker, broker.services.coordination.group_log, group_id)
     sync = partition.sync
     waiting = await held_commit(client, group_id, topic, partition)
     resign(broker, partition)
@@ -294,7 +271,7 @@ async def test_an_assignment_is_sent_when_it_is_replicated(broker, client, group
     await find_group(client.call, group_id)
     member = GroupMember(client.call, group_id)
     await member.join()
-    partition = hold(broker, group_id)
+    partition = hold(broker, broker.services.coordination.group_log, group_id)
     end = partition.log.log_end_offset
     waiting = asyncio.create_task(member.sync({member.member_id: b"x"}))
     await until(lambda: partition.log.log_end_offset > end, "it is in the log")
@@ -311,7 +288,7 @@ async def test_a_broker_that_stops_before_replication_does_not_acknowledge(tmp_p
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         await find_group(client.call, "g")
         await create_topic(client, "t")
-        waiting = await held_commit(client, "g", "t", hold(broker, "g"))
+        waiting = await held_commit(client, "g", "t", hold(broker, broker.services.coordination.group_log, "g"))
         broker.stop()
         outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
         assert outcome != 0, outcome
@@ -321,7 +298,7 @@ async def test_a_deletion_is_answered_when_it_is_replicated(broker, client, grou
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     assert await commit(client.call, group_id, topic, 1) == 0
-    partition = hold(broker, group_id)
+    partition = hold(broker, broker.services.coordination.group_log, group_id)
     end = partition.log.log_end_offset
     waiting = asyncio.create_task(client.call(DeleteGroupsRequest(groups_names=[group_id]), 2))
     await until(lambda: partition.log.log_end_offset > end, "it is in the log")

@@ -6,6 +6,7 @@ moment leaves. A broker that starts on it must commit what was decided to be com
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import shutil
@@ -24,6 +25,7 @@ from protocol.record_batch import iter_batches
 from protocol.record_batch_builder import RecordBatchBuilder
 from storage.file_system import FileSystem
 from support.broker import running_broker, settings
+from support.held_commits import hold, let_go, resign
 from support.live import Clock
 from support.log_dirs import RECORDED_NOW_MS, copy_log_directory
 from support.polling import until
@@ -215,7 +217,8 @@ async def test_invalid_records_do_not_block_other_transactions(tmp_path, caplog)
         builder = RecordBatchBuilder()
         for key, value in ((b"\0\x09??", b""), (b"\0\0\0\x50cut off", b""), (key_of_y, b"\0\0cut off")):
             builder.append(0, key, value)
-        assert (await log.append(number, epoch, builder.build(), 5_000)).error == ErrorCode.NONE
+        written = await log.write(number, epoch, builder.build(), 5_000, lambda appended: appended)
+        assert written.error == ErrorCode.NONE
         coordinator._resigned(number)
         coordinator._elected(number, epoch)
         assert await until_state(client.call, "x", "Empty")
@@ -230,20 +233,15 @@ async def test_writes_of_an_earlier_term_are_ignored(tmp_path):
         producer = TransactionalProducer(client.call, "x")
         await producer.begin()
         await producer.added("t", 0)
-        coordination = broker.services.coordination
-        log, coordinator = coordination.transaction_log, coordination.transactions
-        number = log.partition_for("x")
-        append = log.append
-
-        def slow(partition, term, *args):
-            appended = append(partition, term, *args)
-            coordinator._resigned(number)
-            coordinator._elected(number, term)
-            return appended
-
-        log.append = slow
-        assert await producer.end(True) == ErrorCode.NOT_COORDINATOR
-        log.append = append
+        partition = hold(broker, broker.services.coordination.transaction_log, "x")
+        sync, end = partition.sync, partition.log.log_end_offset
+        ending = asyncio.create_task(producer.end(True))
+        await until(lambda: partition.log.log_end_offset > end, "the decision is in the log")
+        resign(broker, partition)
+        partition.sync = sync
+        broker.services.replicas.role_changed((partition.topic, partition.partition))
+        let_go(broker, partition)
+        assert await ending == ErrorCode.NOT_COORDINATOR
         assert await until_state(client.call, "x", "CompleteCommit")  # the new term has loaded the decision
 
 

@@ -71,9 +71,7 @@ class VirtualHost:
         if self.holds:
             self._held.append(done)
         else:
-            outcome = self.outcome
-            self.call_later(0, lambda: done(outcome))
-            self.advance(0)
+            done(self.outcome)
 
     def release(self, outcome: ErrorCode = ErrorCode.NONE, count: int = 1) -> None:
         """Commit the oldest write, or let it fail."""

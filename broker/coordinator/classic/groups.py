@@ -3,8 +3,8 @@
     with groups.step(group) as step:
         step.join(joining, waiter)
 
-At the end of the block, timers are set, requests are answered, and the group's record is appended. When the record is
-committed or has failed, the step continues, and its next decision is carried out in the same way.
+At the end of the block, timers are set, requests are answered, and the group's record is written. When the record is
+committed or has failed, the next step handles the outcome, and its decision is carried out in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from broker.coordinator.classic.decision import TimerKey
+from broker.coordinator.classic.decision import TimerKey, Write
 from broker.coordinator.classic.group import Group
 from broker.coordinator.classic.membership import Membership
 from broker.settings.config import BrokerConfig
@@ -31,7 +31,7 @@ class ClassicGroups:
         now_ms: Callable[[], int],
         new_uuid: Callable[[], str],
         call_later: Callable[[int, Callable[[], None]], TimerHandle],
-        store: Callable[[Group, Mapping[str, bytes], Callable[[ErrorCode], None]], None],
+        store: Callable[[Group, Mapping[str, bytes], Callable[[ErrorCode], None]], object],
     ) -> None:
         """call_later: takes a delay in ms and a callback. store: see `GroupStore.store_group`."""
         self._config = config
@@ -59,11 +59,11 @@ class ClassicGroups:
             if not waiter.done():
                 waiter.set_result(response)
         if decision.write is not None:
-            self._store(group, decision.write.assignments, partial(self._go_on, step, decision.write.then))
+            self._store(group, decision.write.assignments, partial(self._written, group, decision.write))
 
-    def _go_on(self, step: Membership, then: Callable[[ErrorCode], None], error: ErrorCode) -> None:
-        then(error)
-        self._carry_out(step)
+    def _written(self, group: Group, write: Write, error: ErrorCode) -> None:
+        with self.step(group) as step:
+            step.written(write, error)
 
     def _expired(self, group: Group, key: TimerKey) -> None:
         del group.timers[key]

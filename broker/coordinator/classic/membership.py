@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, Waiter
+from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, Replacement, Waiter, Write
 from broker.coordinator.classic.group import GroupState, join_error
 from broker.coordinator.classic.member import Member
 from broker.coordinator.classic.rebalance import Rebalance
@@ -44,7 +44,7 @@ class Joining(NamedTuple):
 
 
 class Membership(Rebalance):
-    """One step of a group: a request of a member, an expired timer, loading or unloading."""
+    """One step of a group: a request of a member, an expired timer, the outcome of a write, loading or unloading."""
 
     # -- join --------------------------------------------------------------------------------------------------------
 
@@ -153,27 +153,40 @@ class Membership(Rebalance):
         if group.select_protocol() != group.protocol_name:
             self.begin(f"static member {new_id} is back with other protocols", joining.reason)
             return
-        generation = group.generation
+        replacement = Replacement(new_id, old_id, old_leader, *before, joining.can_skip_assignment)
+        self._store({one.member_id: one.assignment for one in group.members.values()}, replacement)
 
-        def stored(error: ErrorCode) -> None:
-            if group.state is not GroupState.STABLE or group.generation != generation or member.member_id != new_id:
-                return  # a later step has changed the group, and has answered this JoinGroup or will
-            if error:
-                logger.warning("group %s: %s could not be stored: %s", group.group_id, new_id, error.name)
-                self._answer_join(member, join_error(error))
-                self._rename(member, old_id)
-                group.update(member, *before)
-                self._expect_heartbeat(member)
-                return
-            response = self._joined(member)
-            if joining.can_skip_assignment:
-                response.skip_assignment = group.leader_id == member.member_id
-            else:  # an older client cannot skip the assignment, so its response must not name it as the leader
-                response.members, response.leader = [], old_leader or ""
-            self._answer_join(member, response)
-            self._expect_heartbeat(member)  # the session timer may have expired while the JoinGroup waited
+    def written(self, write: Write, error: ErrorCode) -> None:
+        """Handle the outcome of a write: the record is committed, or has failed."""
+        if write.replacement is None:
+            self._generation_written(write, error)
+        else:
+            self._replacement_written(write.replacement, write.generation, error)
 
-        self._store({one.member_id: one.assignment for one in group.members.values()}, stored)
+    def _replacement_written(self, replaced: Replacement, generation: int, error: ErrorCode) -> None:
+        """Answer the JoinGroup of a static member, or undo the replacement if it could not be stored."""
+        group, member = self.group, self.group.members.get(replaced.new_id)
+        if group.state is not GroupState.STABLE or group.generation != generation or member is None:
+            return  # a later step has changed the group, and has answered this JoinGroup or will
+        if error:
+            logger.warning("group %s: %s could not be stored: %s", group.group_id, replaced.new_id, error.name)
+            self._answer_join(member, join_error(error))
+            self._rename(member, replaced.old_id)
+            group.update(
+                member,
+                replaced.old_protocols,
+                replaced.old_rebalance_timeout_ms,
+                replaced.old_session_timeout_ms,
+            )
+            self._expect_heartbeat(member)
+            return
+        response = self._joined(member)
+        if replaced.can_skip_assignment:
+            response.skip_assignment = group.leader_id == member.member_id
+        else:  # an older client cannot skip the assignment, so its response must not name it as the leader
+            response.members, response.leader = [], replaced.old_leader_id or ""
+        self._answer_join(member, response)
+        self._expect_heartbeat(member)  # the session timer may have expired while the JoinGroup waited
 
     def _rename(self, member: Member, new_id: str) -> None:
         """Change the member id of a static member. Requests that wait with the old id get FENCED_INSTANCE_ID."""

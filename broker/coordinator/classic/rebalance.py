@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, SYNC, Decision, Waiter, Write
+from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, SYNC, Decision, Replacement, Waiter, Write
 from broker.coordinator.classic.group import Group, GroupState, InitialDelay, join_error
 from broker.coordinator.classic.member import Member
 from broker.settings.config import BrokerConfig
@@ -52,9 +52,9 @@ class Rebalance:
     def _cancel_timer(self, kind: str, member_id: str = "") -> None:
         self._decision.timers[(kind, member_id)] = None
 
-    def _store(self, assignments: Mapping[str, bytes], then: Callable[[ErrorCode], None]) -> None:
+    def _store(self, assignments: Mapping[str, bytes], replacement: Replacement | None = None) -> None:
         assert self._decision.write is None
-        self._decision.write = Write(assignments, then)
+        self._decision.write = Write(self.group.generation, assignments, replacement)
 
     def _answer(self, waiter: Waiter[R], response: R) -> None:
         self._decision.answers.append((waiter, response))
@@ -137,7 +137,7 @@ class Rebalance:
         group.begin_generation(self._now_ms())
         if group.state is GroupState.EMPTY:
             logger.info("group %s is empty in generation %d", group.group_id, group.generation)
-            self._store({}, self._empty_stored)
+            self._store({})
             return
         logger.info("group %s has %d members in generation %d", group.group_id, len(group.members), group.generation)
         for member in list(group.members.values()):
@@ -146,11 +146,6 @@ class Rebalance:
             member.is_new = False
             group.pending_sync.add(member.member_id)
         self._set_timer(group.rebalance_timeout_ms, SYNC)
-
-    def _empty_stored(self, error: ErrorCode) -> None:
-        """Log a failure. It is harmless: a reload restores the previous generation, whose members then time out."""
-        if error:
-            logger.warning("group %s: the empty generation could not be stored: %s", self.group.group_id, error.name)
 
     # -- sync --------------------------------------------------------------------------------------------------------
 
@@ -180,23 +175,25 @@ class Rebalance:
         member.syncing = waiter
         if group.leader_id == member_id:
             given = {one.member_id: bytes(one.assignment) for one in request.assignments}
-            self._store_assignments({one: given.get(one, b"") for one in group.members})
+            self._store({one: given.get(one, b"") for one in group.members})
 
-    def _store_assignments(self, assignments: dict[str, bytes]) -> None:
+    def _generation_written(self, write: Write, error: ErrorCode) -> None:
+        """Handle the outcome of the write of a generation.
+
+        A failure with an empty generation is harmless: a reload restores the previous one, whose members then time out.
+        """
         group = self.group
-        generation = group.generation
-
-        def stored(error: ErrorCode) -> None:
-            if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
-                return  # another rebalance has begun and has answered the SyncGroups
+        if not write.assignments:
             if error:
-                self._hand_out({}, error)
-                self.begin(f"the assignment could not be stored ({error.name})")
-            else:
-                self._hand_out(assignments, ErrorCode.NONE)
-                group.move_to(GroupState.STABLE, self._now_ms())
-
-        self._store(assignments, stored)
+                logger.warning("group %s: the empty generation could not be stored: %s", group.group_id, error.name)
+        elif group.state is not GroupState.COMPLETING_REBALANCE or group.generation != write.generation:
+            pass  # another rebalance has begun and has answered the SyncGroups
+        elif error:
+            self._hand_out({}, error)
+            self.begin(f"the assignment could not be stored ({error.name})")
+        else:
+            self._hand_out(write.assignments, ErrorCode.NONE)
+            group.move_to(GroupState.STABLE, self._now_ms())
 
     def _hand_out(self, assignments: Mapping[str, bytes], error: ErrorCode) -> None:
         """Set the members' assignments and answer every waiting SyncGroup."""

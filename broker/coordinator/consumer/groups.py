@@ -33,7 +33,7 @@ from broker.coordinator.consumer.records import ConsumerRecord
 from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError
 from broker.coordinator.consumer.validation import check_request
-from broker.coordinator.coordinator_log import NO_OFFSET
+from broker.coordinator.coordinator_log import NO_OFFSET, Appended
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_records import group_key, group_value
 from broker.coordinator.group_store import GroupStore, consumer_error
@@ -103,7 +103,7 @@ class ConsumerGroups:
         return self._append(group_id, records) if records else self._last_write.get(group_id)
 
     def _append(self, group_id: str, records: Sequence[Encoded]) -> Committed:
-        appended = self._store.store_records(group_id, records)
+        appended = self._store.store_records(group_id, records, _outcome_of_write)
         if appended.done() and appended.result().error and appended.result().base_offset == NO_OFFSET:
             raise GroupError(consumer_error(appended.result()), f"the change of group {group_id} could not be written")
 
@@ -348,6 +348,10 @@ class ConsumerGroups:
                 for member in group.members.values()
             ],
         )
+
+
+def _outcome_of_write(appended: Appended) -> Appended:
+    return appended
 
 
 async def _outcome(reply: Reply[Any]) -> ErrorCode:

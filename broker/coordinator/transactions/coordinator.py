@@ -1,7 +1,7 @@
 """The coordinator of the transactional ids whose partitions of `__transaction_state` this broker leads.
 
 Every state change is written to the log before it takes effect: `Transaction` decides it, `_write` writes it, and
-`Transaction.complete` applies it once the record is committed. A transaction ends in three steps: PrepareCommit or
+`Transaction.complete` applies it when the record is committed. A transaction ends in three steps: PrepareCommit or
 PrepareAbort is written, and EndTxn is answered when it is committed; the markers are written; CompleteCommit or
 CompleteAbort is written. The broker that loads a partition resumes every transaction that is between the first and the
 last step, so the coordinator may fail at any step.
@@ -21,7 +21,7 @@ from typing import Any
 
 from broker.cluster.connections import BrokerConnections
 from broker.cluster.metadata_cache import MetadataCache
-from broker.coordinator.coordinator_log import Batches, CoordinatorLog
+from broker.coordinator.coordinator_log import Appended, Batches, CoordinatorLog
 from broker.coordinator.transactions.markers import Ending, TransactionMarkers
 from broker.coordinator.transactions.records import decode_key, decode_value, encode_key, encode_value
 from broker.coordinator.transactions.transaction import (
@@ -141,10 +141,9 @@ class TransactionCoordinator:
         elif found.needs_producer_id(expected) and new_id < 0:  # the epochs were used up during the wait
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id} has changed meanwhile")
         transition = found.init_producer_id(timeout_ms, expected, new_id, self._now_ms())
-        if transition.state is TransactionState.PREPARE_ABORT:
-            await self._decide(term, found, transition)
-            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS, f"the transaction of {transactional_id} is aborted")
         await self._write(term, found, transition)
+        if transition.state is TransactionState.PREPARE_ABORT:
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS, f"the transaction of {transactional_id} is aborted")
         return ProducerIdAndEpoch(transition.producer_id, transition.producer_epoch)
 
     async def add_partitions(
@@ -178,7 +177,7 @@ class TransactionCoordinator:
         term, transaction = self._known(transactional_id)
         transition = transaction.end(producer_id, producer_epoch, committed, self._now_ms())
         if transition is not None:
-            await self._decide(term, transaction, transition)
+            await self._write(term, transaction, transition)
 
     # -- queries -------------------------------------------------------------------------------------------------------
 
@@ -230,30 +229,28 @@ class TransactionCoordinator:
     async def _write(
         self, term: Term, transaction: Transaction, transition: Transition, *, is_retried: bool = False
     ) -> None:
-        """Write a transition to the log, and apply it once it is committed.
+        """Write a transition to the log, and apply it when it is committed. The markers of a decision are sent then.
 
-        Raises RequestError if the append fails; the transition is then cancelled, or stays pending if `is_retried`.
+        Raises RequestError if the write fails; the transition is then cancelled, or stays pending if `is_retried`.
         """
+
+        def finish(appended: Appended) -> ErrorCode:
+            if appended.error is ErrorCode.NONE:
+                transaction.complete(transition)
+                if transaction.is_decided:
+                    self._carry_out(term, transaction)
+            elif not is_retried:
+                transaction.cancel()
+            return APPEND_CODES.get(appended.error, appended.error)
+
         builder = RecordBatchBuilder()
         builder.append(self._now_ms(), encode_key(transaction.transactional_id), encode_value(transition))
-        code, _ = await self._log.append(term.partition, term.epoch, builder.build(), transition.timeout_ms)
-        code = APPEND_CODES.get(code, code)
-        if code is ErrorCode.NONE and not self._is_current(term):
-            code = ErrorCode.NOT_COORDINATOR
-        if code is ErrorCode.NONE:
-            transaction.complete(transition)
-            return
-        if not is_retried:
-            transaction.cancel()
-        raise RequestError(code, f"{transaction.transactional_id} cannot become {transition.state.label}")
+        code = await self._log.write(term.partition, term.epoch, builder.build(), transition.timeout_ms, finish)
+        if code:
+            raise RequestError(code, f"{transaction.transactional_id} cannot become {transition.state.label}")
 
     def _is_current(self, term: Term) -> bool:
         return self._terms.get(term.partition) is term
-
-    async def _decide(self, term: Term, transaction: Transaction, transition: Transition) -> None:
-        """Write PrepareCommit or PrepareAbort, then start to write the markers."""
-        await self._write(term, transaction, transition)
-        self._carry_out(term, transaction)
 
     def _carry_out(self, term: Term, transaction: Transaction) -> None:
         """Start to write the markers of a decided transaction, and CompleteCommit or CompleteAbort after them."""
@@ -312,7 +309,7 @@ class TransactionCoordinator:
 
     async def _abort(self, term: Term, transaction: Transaction, transition: Transition) -> None:
         try:
-            await self._decide(term, transaction, transition)
+            await self._write(term, transaction, transition)
         except RequestError as error:
             logger.warning("%s has timed out and cannot be aborted: %s", transaction.transactional_id, error.code.name)
         else:
@@ -321,30 +318,34 @@ class TransactionCoordinator:
     def forget_expired(self) -> None:
         """Remove the transactional ids that have not been used for transactional.id.expiration.ms, by tombstones."""
         now_ms = self._now_ms()
-        for term in self._terms.values():
+        for term in list(self._terms.values()):
             expired: list[Transaction] = []
             builder = RecordBatchBuilder()
-            for transaction in term.transactions.values():
+            for transaction in list(term.transactions.values()):
                 if not transaction.has_expired(now_ms, self._config.transactional_id_expiration_ms):
                     continue
                 transaction.expire()
                 expired.append(transaction)
                 builder.append(now_ms, encode_key(transaction.transactional_id), None)
                 if builder.size_estimate >= MAX_TOMBSTONES_BYTES:
-                    self._start_task(self._forget(term, expired, builder.build()))
+                    self._forget(term, expired, builder.build())
                     expired, builder = [], RecordBatchBuilder()
             if expired:
-                self._start_task(self._forget(term, expired, builder.build()))
+                self._forget(term, expired, builder.build())
 
-    async def _forget(self, term: Term, expired: list[Transaction], tombstones: bytearray) -> None:
-        code, _ = await self._log.append(term.partition, term.epoch, tombstones, self._config.request_timeout_ms)
-        for transaction in expired:
-            if code is ErrorCode.NONE:
-                term.transactions.pop(transaction.transactional_id, None)
-            else:
-                transaction.cancel()
-        if code is not ErrorCode.NONE:
-            logger.warning("%d transactional ids have expired and cannot be removed: %s", len(expired), code.name)
+    def _forget(self, term: Term, expired: list[Transaction], tombstones: bytearray) -> None:
+        def finish(appended: Appended) -> None:
+            for transaction in expired:
+                if appended.error is ErrorCode.NONE:
+                    term.transactions.pop(transaction.transactional_id, None)
+                else:
+                    transaction.cancel()
+            if appended.error is not ErrorCode.NONE:
+                logger.warning(
+                    "%d transactional ids have expired and cannot be removed: %s", len(expired), appended.error.name
+                )
+
+        self._log.write(term.partition, term.epoch, tombstones, self._config.request_timeout_ms, finish)
 
     # -- terms ---------------------------------------------------------------------------------------------------------
 

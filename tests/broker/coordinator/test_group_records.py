@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64decode
 
 import pytest
 
 from broker.coordinator.classic.group import GroupState
-from broker.coordinator.coordinator_log import Appended
+from broker.coordinator.coordinator_log import Appended, settled
 from broker.coordinator.group_records import group_key, group_value, offset_key, offset_value, read_group, read_offset
 from broker.coordinator.group_replay import GroupReplay
 from broker.coordinator.group_store import GroupStore
@@ -56,11 +55,9 @@ class KeptLog:
     def term_of(self, partition):
         return 0
 
-    def append(self, partition, term, batch, timeout_ms, required_acks):
+    def write(self, partition, term, batch, timeout_ms, finish, **options):
         self.batches.append(batch)
-        future = asyncio.get_running_loop().create_future()
-        future.set_result(Appended(ErrorCode.NONE, 0))
-        return future
+        return settled(finish(Appended(ErrorCode.NONE, 0)))
 
 
 @pytest.mark.parametrize("group_id", RECORDED)
@@ -83,11 +80,12 @@ async def test_recorded_batches_are_written_byte_for_byte(group_id):
                 key, _ = OffsetCommitKey.decode(record.key, 1, 2)
                 partition = (key.topic, key.partition)
                 if record.value is None:
-                    store.store_deletion(read_group(group_id, EMPTY, NOW_MS), [partition], whole_group=False)
+                    deleted = read_group(group_id, EMPTY, NOW_MS)
+                    store.store_deletion(deleted, [partition], whole_group=False, in_log=lambda: None)
                 else:
                     offsets[partition] = read_offset(record.value, 0)
         if offsets:
-            store.store_offsets(group_id, offsets, batch.producer_id, batch.producer_epoch)
+            store.store_offsets(group_id, offsets, lambda appended: None, batch.producer_id, batch.producer_epoch)
         (written,) = log.batches
         log.batches.clear()
         set_base_offset(written, 0, batch.base_offset)

@@ -5,13 +5,12 @@ Only for a process that does nothing else afterwards: the methods are not restor
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from broker.cluster.isr_writer import IsrWriter
 from broker.controller.alter_partition import IsrProposals
-from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.coordinator_log import CoordinatorLog, settled
 from broker.coordinator.group_store import GroupStore
 from broker.coordinator.transactions.coordinator import TransactionCoordinator
 from broker.coordinator.transactions.markers import TransactionMarkers
@@ -73,13 +72,12 @@ def acknowledgement_before_high_watermark() -> None:
 
 def answer_before_it_is_committed() -> None:
     """A coordinator answers (OffsetCommit, SyncGroup, EndTxn) as soon as its own log has the records."""
-    production = CoordinatorLog.append
+    production = CoordinatorLog.write
 
-    def append(self: CoordinatorLog, partition: int, term: int, batch: bytearray, *rest: int) -> Any:
-        timeout_ms = rest[0] if rest else 5_000
-        return production(self, partition, term, batch, timeout_ms, 1)
+    def write(self: CoordinatorLog, *change: Any, **options: Any) -> Any:
+        return production(self, *change, **options | {"required_acks": 1})
 
-    CoordinatorLog.append = append  # type: ignore[method-assign]
+    CoordinatorLog.write = write  # type: ignore[method-assign]
 
 
 def forgotten_prepare() -> None:
@@ -109,8 +107,8 @@ def half_of_the_markers() -> None:
 def generation_that_is_not_stored() -> None:
     """SyncGroup is answered without anything being written."""
 
-    def store_group(self: GroupStore, group: Any, assignments: Any, done: Callable[[ErrorCode], None]) -> None:
-        asyncio.get_running_loop().call_soon(done, ErrorCode.NONE)
+    def store_group(self: GroupStore, group: Any, assignments: Any, finish: Callable[[ErrorCode], Any]) -> Any:
+        return settled(finish(ErrorCode.NONE))
 
     GroupStore.store_group = store_group  # type: ignore[method-assign]
 
