@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from weakref import WeakValueDictionary
 
-from broker.authorization.asker import Asker
+from broker.authorization.asker import Asker, Client
 from broker.authorization.audit import log_allowed, log_denied
 from broker.authorization.audit import logger as audit_logger
 from broker.authorization.authorizer import Authorizer
@@ -18,7 +19,30 @@ MAX_CACHED = 20_000
 MAX_CACHED_NAME = 249
 """The length of the longest name whose decisions are cached: that of a topic. Clients choose names of any length."""
 
+MAX_WRITABLE = 100
+"""Topics that are remembered for a user: each request looks into a set, and no client can make it large."""
+
 _Key = tuple[Principal, str, Operation, ResourceType, str]
+
+
+class Rights:
+    """What the clients of one user at one address may do, for the decision that is on the path of every record.
+
+    Connections hold it, so that a request of the same user and topic as before needs no more than a look into a set.
+    """
+
+    __slots__ = ("__weakref__", "writable")
+
+    def __init__(self) -> None:
+        self.writable: set[str] = set()
+        """Topics that the user may write to. Others may be allowed, too: ask `Access.allows`."""
+
+    def remember_writable(self, topic: str) -> None:
+        """Remember that the user may write to a topic, until `Access.forget`."""
+        if len(topic) <= MAX_CACHED_NAME:
+            if len(self.writable) >= MAX_WRITABLE:
+                self.writable.clear()
+            self.writable.add(topic)
 
 
 class Access:
@@ -29,12 +53,23 @@ class Access:
         self.generation = 0
         """A number that changes when decisions may have changed."""
         self._decisions: dict[_Key, bool] = {}
+        self._rights: WeakValueDictionary[tuple[Principal, str], Rights] = WeakValueDictionary()
         authorizer.changed = self.forget
 
     def forget(self) -> None:
         """Drop the cached decisions."""
         self._decisions.clear()
+        for rights in self._rights.values():
+            rights.writable.clear()
         self.generation += 1
+
+    def rights_of(self, client: Client) -> Rights:
+        """Return what is remembered for a user at an address. It exists as long as connections hold it."""
+        key = (client.principal, client.host)
+        rights = self._rights.get(key)
+        if rights is None:
+            rights = self._rights[key] = Rights()
+        return rights
 
     def allows(self, context: Asker, api: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the client of a request may do this; the audit log has one line for it in each request."""

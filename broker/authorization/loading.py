@@ -8,7 +8,7 @@ from importlib import import_module
 from broker.authorization.access import Access
 from broker.authorization.authorizer import Authorizer
 from broker.authorization.registry_authorizer import RegistryAuthorizer
-from broker.authorization.rule import Gate, Guarded
+from broker.authorization.rule import Gate
 from broker.authorization.rules import RULES, SENT_BY_BROKERS
 from broker.errors import BrokerStartError
 from broker.requests.api_table import Api
@@ -67,7 +67,7 @@ def guarded(api: Api, services: Services) -> AnyHandler:
     handler = api.handler(services)
     rule = RULES[ApiKey(api.key)]
     if services.access is not None:
-        return Guarded(rule, handler, Gate(services.access, services, api.name))
+        return rule.guard(handler, Gate(services.access, services, api.name))
     if api.key in SENT_BY_BROKERS:
         return BetweenBrokers(api.name, handler, services.config.trusted_listener_names)
     return handler

@@ -83,6 +83,10 @@ class Rule(ABC):
     __slots__ = ("needs",)
     needs: tuple[Need, ...]
 
+    def guard(self, handler: AnyHandler, gate: Gate) -> AnyHandler:
+        """Return the handler of the API behind this rule."""
+        return Guarded(self, handler, gate)
+
     @abstractmethod
     def handle(self, handler: AnyHandler, request: Any, context: RequestContext, gate: Gate) -> Answer:
         """Answer a request, with the help of the API's handler as far as the client is allowed."""

@@ -21,6 +21,7 @@ from broker.authorization.group_rules import (
     ListTransactionsRule,
     OffsetFetchRule,
 )
+from broker.authorization.produce_rule import ProduceRule
 from broker.authorization.refusals import (
     refused_credentials,
     refused_elections,
@@ -40,7 +41,6 @@ from broker.authorization.special_rules import (
     FetchRule,
     InitProducerIdRule,
     MetadataRule,
-    ProduceRule,
     cluster,
 )
 from broker.requests.context import RequestContext

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable
 from typing import Any
 
 from broker.authorization.rule import ERRORS, Answer, Check, Each, Gate, Need, Rule, after, part_of
-from broker.network.connection import CloseConnectionError
 from broker.requests.context import RequestContext
 from broker.requests.handler import AnyHandler
 from protocol.error_codes import ErrorCode
-from protocol.message import Message
 from protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -21,68 +18,12 @@ from protocol.messages.delete_topics import (
 )
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
-from protocol.messages.produce import ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.uuid import ZERO_UUID
 from security.acls.binding import CLUSTER_NAME
 from security.acls.types import Operation, ResourceType
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 NO_TOPIC = ERRORS[TOPIC]
-
-
-class ProduceRule(Rule):
-    """Produce: Write on each topic, and on the transactional id. With acks=0, a refusal closes the connection.
-
-    This is on the path of every record: if everything is allowed, it costs one cached decision for each topic.
-    """
-
-    __slots__ = ()
-    _write = Need(TOPIC, Operation.WRITE)
-    _write_id = Need(ResourceType.TRANSACTIONAL_ID, Operation.WRITE)
-    needs = (_write, _write_id)
-
-    def handle(self, handler: AnyHandler, request: ProduceRequest, context: RequestContext, gate: Gate) -> Answer:
-        """See `Rule`."""
-        transactional_id = request.transactional_id
-        if transactional_id is not None and not gate.allows(context, self._write_id, transactional_id):
-            if request.acks == 0:
-                raise _unanswered(ERRORS[ResourceType.TRANSACTIONAL_ID])
-            return handler.failed(request, ERRORS[ResourceType.TRANSACTIONAL_ID])
-        for topic in request.topic_data:
-            if not gate.allows(context, self._write, topic.name):
-                return self._without_denied(handler, request, context, gate)
-        return handler.handle(request, context)
-
-    def _without_denied(
-        self, handler: AnyHandler, request: ProduceRequest, context: RequestContext, gate: Gate
-    ) -> Answer:
-        """Append to the topics that the client may write to, and refuse the others."""
-        denied: list[TopicProduceData] = []
-        allowed: list[TopicProduceData] = []
-        for topic in request.topic_data:
-            (allowed if gate.allows(context, self._write, topic.name) else denied).append(topic)
-        refused: Any = handler.failed(part_of(request, "topic_data", denied), NO_TOPIC)
-        answer: Answer = ProduceResponse()
-        if allowed:
-            answer = handler.handle(part_of(request, "topic_data", allowed), context)
-        if request.acks == 0:
-            if answer is None or isinstance(answer, Message):
-                raise _unanswered(NO_TOPIC)
-            return _close_after(answer)
-
-        def add(response: ProduceResponse) -> None:
-            response.responses = [*response.responses, *refused.responses]
-
-        return after(answer, add)
-
-
-async def _close_after(appended: Awaitable[Message | None]) -> None:
-    await appended
-    raise _unanswered(NO_TOPIC)
-
-
-def _unanswered(code: ErrorCode) -> CloseConnectionError:
-    return CloseConnectionError(f"Produce with acks=0 failed with {code.name}")
 
 
 class FetchRule(Rule):

@@ -27,9 +27,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from broker.network.output import Answer, Output
+from broker.quotas.client_quotas import UNKNOWN_LIMITS
 from security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from broker.authorization.access import Rights
     from broker.network.acceptor import Acceptor
 
 logger = logging.getLogger(__name__)
@@ -79,7 +81,9 @@ class Connection(asyncio.BufferedProtocol):
         self.acceptor = acceptor
         self.host = "?"
         self.port = 0
-        self.principal: Principal = ANONYMOUS
+        self._principal: Principal = ANONYMOUS
+        self.rights: Rights | None = None  # what `broker.authorization` remembers for this user
+        self.limits = UNKNOWN_LIMITS  # what `broker.quotas` remembers for this user and a client id
         self.is_token_login = False  # the client has logged in with a delegation token
         self.takes_empty_frames = False  # while frames are bare tokens of SASL, one of which may be empty
         self.handle_frame: HandleFrame = acceptor.handle_frame  # another one until the client is authenticated
@@ -101,6 +105,16 @@ class Connection(asyncio.BufferedProtocol):
         self._eof = False  # the client sends no more: close when all its requests are answered
         self._reserved = False  # memory of queued.max.request.bytes for the frame that is incomplete or in progress
         self._pending: PendingAnswer | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """The user."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        self._principal = principal
+        self.rights, self.limits = None, UNKNOWN_LIMITS  # those were of another user
 
     # -- life cycle ------------------------------------------------------------------------------------------------
 

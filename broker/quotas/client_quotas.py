@@ -87,25 +87,46 @@ class Share(Generic[Measure]):
 AnyShare = Share[SampledRate] | Share[TokenBucket]
 
 
+_OUTDATED: Final = object()
+"""In the place of a client id, in limits that a connection must not use any more."""
+
+
 class Limits:
     """The shares that one client has; None where it has no limit."""
 
-    __slots__ = ("fetch", "mutations", "produce", "request")
+    __slots__ = ("client_id", "fetch", "mutations", "produce", "produce_rate", "request", "request_rate")
 
     def __init__(
         self,
+        client_id: str | None,
         produce: Share[SampledRate] | None = None,
         fetch: Share[SampledRate] | None = None,
         request: Share[SampledRate] | None = None,
         mutations: Share[TokenBucket] | None = None,
     ) -> None:
+        self.client_id: object = client_id
+        """The client id. Connections remember the limits of it; limits that are out of date equal no client id."""
         self.produce = produce
+        self.produce_rate = None if produce is None else produce.measure
         self.fetch = fetch
         self.request = request
+        self.request_rate = None if request is None else request.measure
         self.mutations = mutations
 
+    def throttle_produce(self, now_s: float) -> int:
+        """Count a Produce request that is throttled, if it is; return the milliseconds."""
+        share = self.produce
+        return 0 if share is None else share.throttle(share.measure.throttle_s(now_s))
 
-NO_LIMITS: Final = Limits()
+    def throttle_request(self, now_s: float, at_most_s: float) -> int:
+        """Count a request whose time is throttled, if it is; return the milliseconds."""
+        share = self.request
+        return 0 if share is None else share.throttle(min(share.measure.throttle_s(now_s), at_most_s))
+
+
+UNKNOWN_LIMITS: Final = Limits(None)
+"""The limits of a connection before its first request that is counted."""
+UNKNOWN_LIMITS.client_id = _OUTDATED
 
 
 class ClientQuotas:
@@ -136,7 +157,7 @@ class ClientQuotas:
         else:
             del self._quotas[path]
         self.is_active = bool(self._quotas)
-        self._limits.clear()
+        self._forget_limits()
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -145,31 +166,43 @@ class ClientQuotas:
         limits = self._limits.get((user, client_id))
         return self._resolve(user, client_id) if limits is None else limits
 
-    def settle(self, context: RequestContext, is_produce: bool) -> int:
+    def settle(self, context: RequestContext, is_produce: bool, now_s: float) -> int:
         """Count a request that is answered now; return the milliseconds to throttle it, 0 if it exceeds no quota.
+
+        now_s: of the clock of these quotas, which must be the one that requests are timed with.
 
         The time of a request counts as percent of one event loop, and is throttled for one sample at most. This is on
         the path of every request, so it calls little.
         """
         if context.is_settled:
             return context.throttle_ms
-        key = (context.connection.principal.name, context.client_id)
-        limits = self._limits.get(key)
-        if limits is None:
-            limits = self._resolve(*key)
+        limits = context.connection.limits
+        if limits.client_id != context.client_id:
+            limits = self._limits_of(context)
         throttle_ms = context.throttle_ms
-        if limits is NO_LIMITS:
-            return throttle_ms
-        now_s = self.now_s()
-        if is_produce and (produce := limits.produce) is not None:
-            throttle_s = produce.measure.record(context.request_bytes, now_s)
-            if throttle_s:
-                throttle_ms = max(throttle_ms, produce.throttle(throttle_s))
-        if (request := limits.request) is not None:
-            throttle_s = request.measure.record(context.worked_s * 100, now_s)
-            if throttle_s:
-                throttle_ms = max(throttle_ms, request.throttle(min(throttle_s, self._window.sample_s)))
+        if (rate := limits.produce_rate) is not None and is_produce:  # the lines of SampledRate.record
+            if now_s >= rate.ends_s:
+                rate.start_sample(now_s)
+            rate.last_s = now_s
+            rate.total = total = rate.total + context.request_bytes
+            if total > rate.allowed:
+                throttle_ms = max(throttle_ms, limits.throttle_produce(now_s))
+        if (rate := limits.request_rate) is not None:
+            if now_s >= rate.ends_s:
+                rate.start_sample(now_s)
+            rate.last_s = now_s
+            rate.total = total = rate.total + (now_s - context.began_s) * 100
+            if total > rate.allowed:
+                throttle_ms = max(throttle_ms, limits.throttle_request(now_s, self._window.sample_s))
         return throttle_ms
+
+    def _limits_of(self, context: RequestContext) -> Limits:
+        """Return the limits of the client of a request. Its connection remembers them, for the next request."""
+        connection, client_id = context.connection, context.client_id
+        limits = self.of(connection.principal.name, client_id)
+        if client_id is None or len(client_id) <= MAX_CLIENT_ID:
+            connection.limits = limits
+        return limits
 
     def settle_fetch(self, user: str, client_id: str | None, size: int, busy_s: float) -> tuple[int, bool]:
         """Count an answer of `size` bytes to a consumer; return the milliseconds to throttle it, and if it may be sent.
@@ -221,7 +254,7 @@ class ClientQuotas:
 
     def _resolve(self, user: str, client_id: str | None) -> Limits:
         if len(self._limits) >= MAX_CACHED:
-            self._limits.clear()
+            self._forget_limits()
         found: dict[str, tuple[str, float]] = {}
         for path in paths_for(user, client_id or ""):
             for name, quota in self._quotas.get(path, {}).items():
@@ -231,13 +264,12 @@ class ClientQuotas:
         if len(self._rates) + len(self._buckets) >= self._prune_at:
             self._prune()
         limits = Limits(
+            client_id,
             self._rate(keyed.get(PRODUCER_BYTE_RATE)),
             self._rate(keyed.get(CONSUMER_BYTE_RATE)),
             self._rate(keyed.get(REQUEST_PERCENTAGE)),
             self._bucket(keyed.get(CONTROLLER_MUTATION_RATE)),
         )
-        if not found:
-            limits = NO_LIMITS
         if len(client_id or "") <= MAX_CLIENT_ID:
             self._limits[user, client_id] = limits
         return limits
@@ -262,12 +294,17 @@ class ClientQuotas:
         share.measure.quota = quota
         return share
 
+    def _forget_limits(self) -> None:
+        for limits in self._limits.values():
+            limits.client_id = _OUTDATED
+        self._limits.clear()
+
     def _prune(self) -> None:
         """Remove the shares that nothing is counted for any more, from time to time."""
         now_s = self.now_s()
         self._rates = {key: share for key, share in self._rates.items() if not share.measure.is_idle(now_s)}
         self._buckets = {key: share for key, share in self._buckets.items() if not share.measure.is_idle(now_s)}
-        self._limits.clear()  # they hold the removed shares
+        self._forget_limits()  # they hold the removed shares
         self._prune_at = max(PRUNE_AT, 2 * (len(self._rates) + len(self._buckets)))
 
     def shares(self, at_most: int) -> Iterator[AnyShare]:

@@ -28,19 +28,23 @@ class Window(NamedTuple):
 
 
 class SampledRate:
-    """A sum of values over a sliding window, and the quota of its rate."""
+    """A sum of values over a sliding window, and the quota of its rate.
+
+    `record` counts a value. `ClientQuotas.settle`, which is on the path of every request, does the same without a call.
+    """
 
     __slots__ = (
-        "_allowed",
         "_expiry_s",
         "_full_s",
-        "_last_s",
         "_older",
         "_older_total",
         "_quota",
         "_sample_s",
         "_start_s",
-        "_total",
+        "allowed",
+        "ends_s",
+        "last_s",
+        "total",
     )
 
     def __init__(self, window: Window, quota: float) -> None:
@@ -50,8 +54,12 @@ class SampledRate:
         self._older: deque[tuple[float, float, float]] = deque()  # start, last value's time and sum of earlier samples
         self._older_total = 0.0
         self._start_s = NEVER_S
-        self._last_s = NEVER_S
-        self._total = 0.0  # of all samples, with those that are expired but not dropped yet
+        self.ends_s = NEVER_S
+        """When the last sample ends: a value from then on belongs to a new sample."""
+        self.last_s = NEVER_S
+        """When the last value was counted."""
+        self.total = 0.0
+        """The sum of all samples, with those that are expired but not dropped yet."""
         self.quota = quota
 
     @property
@@ -62,36 +70,37 @@ class SampledRate:
     @quota.setter
     def quota(self, quota: float) -> None:
         self._quota = quota
-        self._allowed = quota * self._full_s  # a smaller sum is never above the quota
+        self.allowed = quota * self._full_s
+        """A `total` that is not larger is never above the quota."""
 
     def record(self, value: float, now_s: float) -> float:
         """Count a value; return the seconds of throttling, 0 if the rate is not above the quota."""
-        if now_s - self._start_s >= self._sample_s:
-            self._start_sample(now_s)
-        self._last_s = now_s
-        self._total = total = self._total + value
-        return 0.0 if total <= self._allowed else self.throttle_s(now_s)
+        if now_s >= self.ends_s:
+            self.start_sample(now_s)
+        self.last_s = now_s
+        self.total = total = self.total + value
+        return 0.0 if total <= self.allowed else self.throttle_s(now_s)
 
     def take_back(self, value: float) -> None:
         """Undo the last `record` of this value."""
-        self._total -= value
+        self.total -= value
 
     def throttle_s(self, now_s: float) -> float:
         """Return the seconds of throttling now."""
         self._drop_expired(now_s)
         window_s = self._window_s(now_s)
-        if self._total <= self._quota * window_s:
+        if self.total <= self._quota * window_s:
             return 0.0
-        return self._total / self._quota - window_s if self._quota else float(INT_MAX)
+        return self.total / self._quota - window_s if self._quota else float(INT_MAX)
 
     def rate(self, now_s: float) -> float:
         """Return the rate now, a second."""
         self._drop_expired(now_s)
-        return self._total / self._window_s(now_s)
+        return self.total / self._window_s(now_s)
 
     def is_idle(self, now_s: float) -> bool:
         """Return whether nothing is counted any more: then it is equal to a new one."""
-        return now_s - self._last_s >= self._expiry_s
+        return now_s - self.last_s >= self._expiry_s
 
     def _window_s(self, now_s: float) -> float:
         start_s = self._older[0][0] if self._older else self._start_s
@@ -100,11 +109,13 @@ class SampledRate:
         age_s = now_s - start_s
         return max(age_s + max(0.0, self._full_s - age_s // self._sample_s * self._sample_s), 0.001)
 
-    def _start_sample(self, now_s: float) -> None:
+    def start_sample(self, now_s: float) -> None:
+        """Begin a new sample."""
         if self._start_s != NEVER_S:
-            self._older.append((self._start_s, self._last_s, self._total - self._older_total))
-            self._older_total = self._total
-        self._start_s = self._last_s = now_s
+            self._older.append((self._start_s, self.last_s, self.total - self._older_total))
+            self._older_total = self.total
+        self._start_s = self.last_s = now_s
+        self.ends_s = now_s + self._sample_s
         self._drop_expired(now_s)
 
     def _drop_expired(self, now_s: float) -> None:
@@ -112,13 +123,13 @@ class SampledRate:
         while older and now_s - older[0][1] >= self._expiry_s:
             dropped = older.popleft()[2]
             self._older_total -= dropped
-            self._total -= dropped
+            self.total -= dropped
         if not older:  # without rounding errors
-            self._total -= self._older_total
+            self.total -= self._older_total
             self._older_total = 0.0
         if self.is_idle(now_s):
-            self._start_s = self._last_s = NEVER_S
-            self._total = 0.0
+            self._start_s = self.last_s = self.ends_s = NEVER_S
+            self.total = 0.0
 
 
 class TokenBucket:

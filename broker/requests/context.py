@@ -14,9 +14,9 @@ class RequestContext:
     """Client, connection and version of one request. Handlers add what the answer's header and metrics need."""
 
     __slots__ = (
-        "_resumed_s",
         "api_version",
         "audited",
+        "began_s",
         "busy_s",
         "client_id",
         "connection",
@@ -49,20 +49,21 @@ class RequestContext:
         """The decisions of this request that the audit log has; None if it has none."""
         self.busy_s = 0.0
         """Time that the event loop has worked on this request before the last `pause`."""
-        self._resumed_s = started_s
+        self.began_s = started_s
+        """When work on the request would have begun if it had never waited, of `perf_counter`."""
 
     def pause(self) -> None:
         """Stop counting time: the request waits."""
-        self.busy_s += perf_counter() - self._resumed_s
+        self.busy_s = perf_counter() - self.began_s
 
     def resume(self) -> None:
         """Count time again."""
-        self._resumed_s = perf_counter()
+        self.began_s = perf_counter() - self.busy_s
 
     @property
     def worked_s(self) -> float:
         """Time that the event loop has worked on this request until now. Not to be read while the request waits."""
-        return self.busy_s + perf_counter() - self._resumed_s
+        return perf_counter() - self.began_s
 
     @property
     def listener_name(self) -> str:

@@ -211,23 +211,24 @@ class Dispatcher:
         request, _ = route.decode(frame, header.request_api_version, offset)
         route.metrics.request_bytes += len(frame)
         route.metrics.errors += 1
-        context = RequestContext(connection, header.request_api_version, header.correlation_id, header.client_id)
+        version, client_id = header.request_api_version, header.client_id
+        context = RequestContext(connection, version, header.correlation_id, client_id, len(frame), started_s)
         return self.encode(route, route.handler.failed(request, code), context, started_s)
 
     def encode(self, route: _Route, response: Message, context: RequestContext, started_s: float) -> Answer:
         """Return the frame of an answer, in pieces; record ranges are not read."""
         version = context.api_version
-        if self._quotas.is_active:
-            throttle_ms = self._quotas.settle(context, route.is_produce)
-            if throttle_ms:
-                context.connection.mute(throttle_ms / 1000)
-                if route.tells_throttle_time:
-                    response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]  # see tells_throttle_time
         try:
             pieces = response.encode(version)
         except ProtocolError as error:
             logger.error("the answer to %s v%d cannot be encoded", route.api.name, version, exc_info=error)
             raise CloseConnectionError(f"the answer to {route.api.name} v{version} cannot be encoded") from None
+        ended_s = perf_counter()  # after the encoding: one reading for metrics and quotas
+        if self._quotas.is_active and (throttle_ms := self._quotas.settle(context, route.is_produce, ended_s)):
+            context.connection.mute(throttle_ms / 1000)
+            if route.tells_throttle_time:
+                response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]  # see tells_throttle_time
+                pieces = response.encode(version)
         size = 4
         for piece in pieces:
             size += len(piece)
@@ -236,7 +237,7 @@ class Dispatcher:
             head = _pack_answer(size, context.correlation_id) + b"\0"
         else:
             head = _pack_answer(size, context.correlation_id)
-        route.metrics.answered(perf_counter() - started_s, size + 4)
+        route.metrics.answered(ended_s - started_s, size + 4)
         if len(pieces) == 1 and type(body := pieces[0]) is bytearray:
             return [head + body]  # without records: one piece is cheaper for the connection
         return [head, *pieces]
@@ -248,9 +249,10 @@ class Dispatcher:
 
     def answered_nothing(self, route: _Route, context: RequestContext, started_s: float) -> None:
         """Count a request that gets no answer (Produce with acks=0)."""
-        if self._quotas.is_active and (throttle_ms := self._quotas.settle(context, route.is_produce)):
+        ended_s = perf_counter()
+        if self._quotas.is_active and (throttle_ms := self._quotas.settle(context, route.is_produce, ended_s)):
             context.connection.mute(throttle_ms / 1000)
-        route.metrics.answered(perf_counter() - started_s, 0)
+        route.metrics.answered(ended_s - started_s, 0)
 
     def unexpected(self, route: _Route, request: Message, error: Exception) -> Message:
         """Return the answer for an exception that a handler has not handled."""

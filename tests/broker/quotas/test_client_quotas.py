@@ -6,7 +6,7 @@ import math
 import pytest
 
 from broker.quotas import client_quotas
-from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.client_quotas import UNKNOWN_LIMITS, ClientQuotas
 from broker.quotas.entities import path_of
 from broker.quotas.rates import INT_MAX, Window
 from security.principal import Principal
@@ -34,12 +34,13 @@ class Request:
 
     is_settled = False
     throttle_ms = 0
+    limits = UNKNOWN_LIMITS
 
-    def __init__(self, user, client_id, size, busy_s):
+    def __init__(self, user, client_id, size, busy_s, now_s):
         self.principal = Principal("User", user)
         self.client_id = client_id
         self.request_bytes = size
-        self.worked_s = busy_s
+        self.began_s = now_s - busy_s
 
     @property
     def connection(self):
@@ -56,7 +57,8 @@ class Quotas(ClientQuotas):
             self.config_changed(path, config)
 
     def count(self, user, client_id, produced_bytes, busy_s):
-        return self.settle(Request(user, client_id, produced_bytes, busy_s), produced_bytes > 0)
+        request = Request(user, client_id, produced_bytes, busy_s, self.time_s)
+        return self.settle(request, produced_bytes > 0, self.time_s)
 
 
 def quotas(**by_path):
@@ -212,3 +214,31 @@ def test_a_long_client_id_is_limited_and_not_kept():
     [one, other] = quotas.shares(10)
     assert len(one.client_id) == len(other.client_id) == 64
     assert not quotas._limits
+
+
+def test_a_connection_remembers_the_limits_of_its_client():
+    one = quotas(**{"users/u": bytes_per_s(1000)})
+    request = Request("u", "c", 100, 0.0, one.time_s)
+    assert one.settle(request, True, one.time_s) == 0
+    assert request.limits is one.of("u", "c")
+    request.client_id = "d"
+    assert one.settle(request, True, one.time_s) == 0
+    assert request.limits is one.of("u", "d")
+    assert request.limits is not one.of("u", "c")
+
+
+def test_a_changed_quota_is_effective_for_the_next_request_of_a_connection():
+    one = quotas(**{"users/u": bytes_per_s(1e9)})
+    request = Request("u", "c", 20_000, 0.0, one.time_s)
+    assert one.settle(request, True, one.time_s) == 0
+    one.config_changed("users/u", bytes_per_s(1000))
+    assert one.settle(request, True, one.time_s) > 0
+    one.config_changed("users/u", {})
+    assert one.settle(request, True, one.time_s) == 0
+
+
+def test_long_client_ids_are_not_remembered():
+    one = quotas(**{"users/u": bytes_per_s(1000)})
+    request = Request("u", "c" * (client_quotas.MAX_CLIENT_ID + 1), 100, 0.0, one.time_s)
+    one.settle(request, True, one.time_s)
+    assert request.limits is UNKNOWN_LIMITS

@@ -6,12 +6,13 @@ import pytest
 
 from broker.authorization.rules import SENT_BY_BROKERS
 from broker.metrics import BrokerMetrics
-from broker.quotas.client_quotas import NOT_THROTTLED, ClientQuotas
+from broker.quotas.client_quotas import NOT_THROTTLED, UNKNOWN_LIMITS, ClientQuotas
 from broker.quotas.rates import Window
 from broker.requests.api_table import API_TABLE
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.handler import CancelOnDisconnect, Handler
 from protocol.api_keys import ApiKey, response_class
+from protocol.error_codes import ErrorCode
 from protocol.fields import VersionRange
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.produce import ProduceRequest
@@ -26,6 +27,7 @@ class Peer:
     """A connection that notes how long it was muted."""
 
     principal = ANONYMOUS
+    limits = UNKNOWN_LIMITS
 
     def __init__(self):
         self.muted = []
@@ -123,3 +125,12 @@ async def test_an_answer_that_comes_later_is_throttled_when_it_comes():
 
 async def _wait_for(future):
     return await future
+
+
+def test_a_refused_request_counts_only_its_own_time():
+    row = api_of(ApiKey.FIND_COORDINATOR)
+    one = dispatcher(row, FindCoordinatorResponse(), {"request_percentage": "100000"})
+    peer = Peer()
+    request = memoryview(frame(FindCoordinatorRequest(), 3))[4:]
+    one.refusal(request, peer, ErrorCode.ILLEGAL_SASL_STATE)
+    assert peer.muted == []
