@@ -20,6 +20,7 @@ from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from broker.cluster.registry_access import REGISTRY_FILE
 from ottla.testing.cluster_topics import create_topic, delete_topic
+from ottla.testing.faults.faults import Faults
 from ottla.testing.member import Member, MemberState
 from ottla.testing.process_loop import ProcessLoop
 from registry.embedded.store import EmbeddedStore
@@ -88,6 +89,7 @@ class ClusterThread:
         self._directory = directory
         self._running: contextlib.ExitStack | None = None
         self._members: dict[int, Member] = {}
+        self._faults: Faults
         self._ended: Future[None]
         self._thread: threading.Thread
         self._loop: ProcessLoop
@@ -112,6 +114,12 @@ class ClusterThread:
         """The directory with the data. Raises RuntimeError if the cluster does not run."""
         self._require_running()
         return self._data
+
+    @property
+    def faults(self) -> Faults:
+        """What can go wrong on command. Raises RuntimeError if the cluster does not run."""
+        self._require_running()
+        return self._faults
 
     def _require_running(self) -> None:
         if self._running is None:
@@ -143,6 +151,7 @@ class ClusterThread:
                 )
                 for broker_id, settings in self._settings.items()
             }
+            self._faults = Faults(self.call, self._members)
             self._loop = ProcessLoop()
             self._thread = threading.Thread(target=self._run, args=(ready,), name=f"ottla-{self._what}", daemon=True)
             self._thread.start()
@@ -336,6 +345,7 @@ class ClusterThread:
 
     async def _stop_all(self) -> None:
         """Stop what runs. Brokers whose data is kept hand over their partitions, one broker after the other."""
+        self._faults.engine.forget_all()
         for member in reversed(self._members.values()):
             if member.state in (MemberState.RUNNING, MemberState.PAUSED):
                 await (member.kill() if self._directory is None else member.stop())

@@ -1,6 +1,7 @@
 """The verb `answer`: requests of one API get another answer, or a late one, or none.
 
-The fault applies to whole requests. A request that names several topics is answered so for all of them.
+The fault applies to whole requests. A request that names several topics is answered so for all of them. Requests that
+brokers send as clients do, such as the Fetch requests of followers, are only meant if the fault has their client id.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from broker.authorization.rules import SENT_BY_BROKERS
 from broker.network.connection import CloseConnectionError
 from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import CountedFault, option
@@ -87,9 +89,18 @@ class _Rule:
         described = self._description
         if described.broker is not None and described.broker != incoming.broker_id:
             return False
-        if described.client_id is not None and described.client_id != incoming.context.client_id:
+        if described.client_id is None:
+            if self._is_of_a_broker(incoming):
+                return False
+        elif described.client_id != incoming.context.client_id:
             return False
         return described.topic is None or self._names_topic(incoming, described.topic)
+
+    def _is_of_a_broker(self, incoming: Incoming) -> bool:
+        """Return whether another broker sent a request that clients send, too: a Fetch of a follower, …."""
+        connection = incoming.context.connection
+        opener = self._scene.network.opener(connection.host, connection.port)
+        return opener is not None and incoming.api.key not in SENT_BY_BROKERS
 
     def _names_topic(self, incoming: Incoming, topic: str) -> bool:
         named = topics_of(incoming.request)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import Context
 from typing import Any
 
 from ottla.testing.faults.active_fault import ActiveFault, Heal
@@ -32,12 +33,14 @@ class Engine:
         self._ids = itertools.count(1)
         self._active: dict[int, ActiveFault] = {}
         self._heals: dict[int, Heal] = {}
+        self._over: dict[int, Callable[[], bool]] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._healing: set[asyncio.Task[None]] = set()
 
     async def apply(self, description: Description) -> dict[str, Any]:
         """Do what a description says; return it as in `active`. Raises FaultError, and what the verb's work raises."""
         verb = self._verbs[type(description)]
+        self._drop_ended()
         loop = asyncio.get_running_loop()
         fault = ActiveFault(next(self._ids), verb.name, description, loop.time)
         fault.on_over = lambda: self._end_later(fault.id)
@@ -47,6 +50,8 @@ class Engine:
         if applied.heal is not None:
             self._active[fault.id] = fault
             self._heals[fault.id] = applied.heal
+            if applied.is_over is not None:
+                self._over[fault.id] = applied.is_over
             if isinstance(description, Fault) and description.for_s is not None:
                 self._timers[fault.id] = loop.call_later(description.for_s, self._end_later, fault.id)
             if fault.is_used_up:  # while the verb was at work
@@ -55,10 +60,12 @@ class Engine:
 
     def active(self) -> list[dict[str, Any]]:
         """Return the faults in effect, the oldest first. See `ActiveFault.as_json`."""
+        self._drop_ended()
         return [fault.as_json() for fault in self._active.values()]
 
     def get(self, fault_id: int) -> dict[str, Any]:
         """Return one fault in effect. Raises UnknownFaultError."""
+        self._drop_ended()
         try:
             return self._active[fault_id].as_json()
         except KeyError:
@@ -98,14 +105,21 @@ class Engine:
             task.cancel()
         self._active.clear()
         self._heals.clear()
+        self._over.clear()
         self._timers.clear()
+
+    def _drop_ended(self) -> None:
+        """Forget the faults that something else has ended."""
+        for fault_id in [fault_id for fault_id, is_over in self._over.items() if is_over()]:
+            self._forget(fault_id)
 
     def _end_later(self, fault_id: int) -> None:
         """End a fault whose limit is reached."""
         self._start(self._end(fault_id))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        # Not in the context of the broker that has used the fault up: pausing the broker would stop the task.
+        task = asyncio.get_running_loop().create_task(work, context=Context())
         self._healing.add(task)
         task.add_done_callback(self._healed)
 
@@ -115,12 +129,19 @@ class Engine:
             logger.error("a fault could not be healed", exc_info=error)
 
     async def _end(self, fault_id: int) -> None:
+        heal = self._forget(fault_id)
+        if heal is not None:
+            await heal()
+
+    def _forget(self, fault_id: int) -> Heal | None:
+        """Remove a fault; return what heals it, or None if it is removed already."""
         fault = self._active.pop(fault_id, None)
         if fault is None:
-            return  # two limits were reached at the same time
+            return None  # two limits were reached at the same time
         timer = self._timers.pop(fault_id, None)
         if timer is not None:
             timer.cancel()
+        self._over.pop(fault_id, None)
         fault.end()
         logger.info("fault %d (%s) is over", fault_id, fault.verb)
-        await self._heals.pop(fault_id)()
+        return self._heals.pop(fault_id)

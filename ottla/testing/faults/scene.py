@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from broker.broker import Broker
 from ottla.testing.faults.errors import FaultError
+from ottla.testing.faults.network import NetworkFaults
 from ottla.testing.faults.request_faults import RequestFaults
-
-
-class FaultyMember(Protocol):
-    """One broker of a cluster that faults are injected into."""
-
-    @property
-    def broker(self) -> Broker | None:
-        """The broker; None while it is stopped."""
-
-
-class FaultyCluster(Protocol):
-    """A cluster that faults are injected into."""
-
-    @property
-    def brokers(self) -> Mapping[int, FaultyMember]:
-        """The brokers by id, also those that are stopped."""
+from ottla.testing.member import Environment, Member
 
 
 class Scene:
-    """A cluster, and where faults get into its brokers. The brokers must have been started with these parts."""
+    """The brokers of a cluster, and where faults get into them."""
 
-    def __init__(self, cluster: FaultyCluster) -> None:
-        self.cluster = cluster
+    def __init__(self, members: Mapping[int, Member]) -> None:
+        """members: the brokers by id. Each must have been given its parts by `prepare` before it started."""
+        self.members = members
         self.requests = RequestFaults()
-        """The handlers of all brokers: `requests.wrapper(broker_id)` is what they are started with."""
+        """The requests to all brokers."""
+        self.network = NetworkFaults()
+        """The connections of all brokers."""
 
-    def member(self, broker_id: int) -> FaultyMember:
+    def prepare(self, broker_id: int, environment: Environment) -> None:
+        """Put the parts that have faults into what a broker is started with."""
+        environment.network = self.network.network(broker_id, environment.network)
+        environment.wrap_handler = self.requests.wrapper(broker_id)
+
+    def member(self, broker_id: int) -> Member:
         """Return a broker by its id. Raises FaultError for an unknown one."""
         try:
-            return self.cluster.brokers[broker_id]
+            return self.members[broker_id]
         except KeyError:
-            known = ", ".join(map(str, sorted(self.cluster.brokers)))
+            known = ", ".join(map(str, sorted(self.members)))
             raise FaultError(f"broker={broker_id}: the cluster has no broker with this id; it has {known}") from None
 
     def running(self, broker_id: int) -> Broker:

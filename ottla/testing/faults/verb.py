@@ -17,6 +17,8 @@ class Applied(NamedTuple):
     """What was done at once, as JSON: the ids of brokers, the number of connections, …."""
     heal: Heal | None
     """Ends the fault; None if it is over at once."""
+    is_over: Callable[[], bool] | None = None
+    """Tells whether something else has ended the fault, for example the start of a broker that was stopped."""
 
 
 class Verb(NamedTuple):

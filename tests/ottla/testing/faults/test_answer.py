@@ -30,12 +30,12 @@ class Bench:
     """A broker with the engine of its faults."""
 
     def __init__(self, folder):
-        self.brokers = {0: SimpleNamespace(broker=None)}
-        self.scene = Scene(self)
+        members = {0: SimpleNamespace(broker=None)}
+        self.scene = Scene(members)
         self.engine = Engine(self.scene)
         config = BrokerConfig.load(None, settings(folder / "data"))
         self.broker = Broker(config, wrap_handler=self.scene.requests.wrapper(0))
-        self.brokers[0].broker = self.broker
+        members[0].broker = self.broker
 
     async def apply(self, **options):
         return await self.engine.apply(AnswerFault(**options))

@@ -1,0 +1,204 @@
+"""The network of the brokers of a cluster, with what goes wrong with connections.
+
+Faults of a connection are at the end of the broker that accepted it. The end of a broker that opens a connection is
+needed for two things: to know which connections are those of brokers, and for connections that cannot be opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from client.wire.network import LISTEN_BACKLOG, AsyncioNetwork, Network, Server
+from ottla.testing.faults.flow import NORMAL, Conditions
+from ottla.testing.faults.link import Link
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What happens to some connections, new ones and those that exist.
+
+    peers: connections between brokers; else those of clients. broker: only those of this broker; peer: and of this one.
+    client_id: only those with this client id, also of brokers. inbound and outbound are seen from `broker`.
+    """
+
+    broker: int | None = None
+    client_id: str | None = None
+    peers: bool = False
+    peer: int | None = None
+    inbound: Conditions = NORMAL
+    outbound: Conditions = NORMAL
+    refuses: bool = False
+    """New connections are reset, or refused if a broker opens them."""
+
+    def between(self, opener: int, acceptor: int) -> bool | None:
+        """Return whether the rule is about connections between two brokers, as seen from the acceptor.
+
+        None: it is not. False: `broker` is the one that opens them.
+        """
+        if not self.peers or opener == acceptor:
+            return None
+        if self.broker in (None, acceptor) and self.peer in (None, opener):
+            return True
+        if self.broker == opener and self.peer in (None, acceptor):
+            return False
+        return None
+
+    def applies_to(self, link: Link, opener: int | None) -> bool | None:
+        """Return whether the rule is about this connection. opener: the broker that opened it; None for a client."""
+        if self.peers:
+            return None if opener is None else self.between(opener, link.broker_id)
+        if self.broker not in (None, link.broker_id):
+            return None
+        matches = opener is None if self.client_id is None else self.client_id == link.client_id
+        return True if matches else None
+
+
+class NetworkFaults:
+    """The connections that the brokers of a cluster have accepted, and the rules for them."""
+
+    def __init__(self) -> None:
+        self._rules: list[Rule] = []
+        self._links: dict[Link, None] = {}
+        self._ports: dict[int, int] = {}  # the broker that listens on a port
+        self._opened: dict[Any, tuple[int, asyncio.BaseTransport]] = {}  # by local address: connections of brokers
+        self._waiting: set[asyncio.Future[None]] = set()  # brokers that cannot connect
+
+    def network(self, broker_id: int, network: Network | None = None) -> FaultyNetwork:
+        """Return the network of a broker. network: what it is built on."""
+        return FaultyNetwork(broker_id, self, network or AsyncioNetwork())
+
+    def links(self, rule: Rule) -> list[Link]:
+        """Return the connections that a rule is about."""
+        return [
+            link for link in self._links if not link.is_closed and rule.applies_to(link, self._opener(link)) is not None
+        ]
+
+    def add(self, rule: Rule) -> None:
+        """Apply a rule from now on."""
+        self._rules.append(rule)
+        self._apply()
+
+    def remove(self, rule: Rule) -> None:
+        """Apply a rule no more."""
+        self._rules.remove(rule)
+        self._apply()
+
+    def _apply(self) -> None:
+        for link in list(self._links):
+            link.change(*self._conditions(link))
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _conditions(self, link: Link) -> tuple[Conditions, Conditions]:
+        inbound = outbound = NORMAL
+        opener = self._opener(link)
+        for rule in self._rules:
+            is_acceptors_view = rule.applies_to(link, opener)
+            if is_acceptors_view is not None:
+                to, back = (rule.inbound, rule.outbound) if is_acceptors_view else (rule.outbound, rule.inbound)
+                inbound, outbound = inbound.with_(to), outbound.with_(back)
+        return inbound, outbound
+
+    def _is_refused(self, link: Link) -> bool:
+        opener = self._opener(link)
+        return any(rule.refuses and rule.applies_to(link, opener) is not None for rule in self._rules)
+
+    def opener(self, host: str, port: int) -> int | None:
+        """Return the broker that opened a connection from this address; None for a client."""
+        found = self._opened.get((host, port))
+        return None if found is None or found[1].is_closing() else found[0]
+
+    def _opener(self, link: Link) -> int | None:
+        return None if link.peer is None else self.opener(str(link.peer[0]), int(link.peer[1]))
+
+    # -- of the networks ---------------------------------------------------------------------------------------------
+
+    def link(self, broker_id: int, inner: asyncio.BaseProtocol) -> asyncio.BaseProtocol:
+        """Return what stands between the transport of a new connection and its protocol."""
+        if not isinstance(inner, asyncio.BufferedProtocol):
+            return inner  # not of Kafka's protocol
+        return Link(broker_id, inner, made=self._made, identified=self._identified, lost=self._lost)
+
+    def listens(self, broker_id: int, port: int) -> None:
+        """Take note of a port of a broker."""
+        self._ports[port] = broker_id
+
+    def opened(self, broker_id: int, transport: asyncio.BaseTransport) -> None:
+        """Take note of a connection that a broker has opened."""
+        self._opened = {address: one for address, one in self._opened.items() if not one[1].is_closing()}
+        address = transport.get_extra_info("sockname")
+        if address is not None:
+            self._opened[str(address[0]), int(address[1])] = (broker_id, transport)
+
+    async def until_reachable(self, broker_id: int, port: int) -> None:
+        """Wait until a broker can connect to a port. Raises ConnectionRefusedError."""
+        acceptor = self._ports.get(port)
+        while acceptor is not None:
+            rules = [rule for rule in self._rules if rule.between(broker_id, acceptor) is not None]
+            if any(rule.refuses for rule in rules):
+                raise ConnectionRefusedError(errno.ECONNREFUSED, "a fault refuses connections")
+            if not any(rule.inbound.held or rule.outbound.held for rule in rules):
+                return
+            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(changed)
+            try:
+                await changed
+            finally:
+                self._waiting.discard(changed)
+
+    def _made(self, link: Link) -> bool:
+        if self._is_refused(link):
+            return False
+        self._links[link] = None
+        link.begin(*self._conditions(link))
+        return True
+
+    def _identified(self, link: Link) -> None:
+        if self._is_refused(link):
+            link.reset()
+        else:
+            link.begin(*self._conditions(link))
+
+    def _lost(self, link: Link) -> None:
+        self._links.pop(link, None)
+
+
+class FaultyNetwork:
+    """The network of one broker. See `Network`."""
+
+    def __init__(self, broker_id: int, faults: NetworkFaults, network: Network) -> None:
+        self._broker_id = broker_id
+        self._faults = faults
+        self._network = network
+
+    async def listen(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        backlog: int = LISTEN_BACKLOG,
+    ) -> Server:
+        """See `Network.listen`."""
+        server = await self._network.listen(
+            lambda: self._faults.link(self._broker_id, protocol_factory()), host, port, backlog=backlog
+        )
+        self._faults.listens(self._broker_id, server.port)
+        return server
+
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> tuple[asyncio.Transport, P]:
+        """See `Network.connect`. It waits while a fault cuts this broker off from the other."""
+        await self._faults.until_reachable(self._broker_id, port)
+        transport, protocol = await self._network.connect(protocol_factory, host, port, tls=tls)
+        self._faults.opened(self._broker_id, transport)
+        return transport, protocol

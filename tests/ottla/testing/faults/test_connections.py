@@ -1,0 +1,177 @@
+"""The verbs for connections, as clients of librdkafka and aiokafka meet them."""
+
+import asyncio
+import socket
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+
+from ottla import testing
+from ottla.testing.faults.connections import BlackholeFault, CutFault, DelayFault, ThrottleFault
+from ottla.testing.faults.errors import FaultError
+from support.deadlines import DEADLINE_S
+from support.faulty_cluster import SeenProducer, consume, create_topic, isr_of
+from support.polling import until_blocking
+
+SETTINGS = {"replica.lag.time.max.ms": "1000", "replica.socket.timeout.ms": "2000"}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with testing.cluster(3, SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def healed(cluster):
+    yield
+    cluster.faults.heal_all()
+
+
+def test_cut_connections_are_opened_again(cluster):
+    topic = create_topic(cluster, "cut", [1])
+    producer = SeenProducer(cluster.bootstrap_servers, client_id="cut-me")
+    other = SeenProducer(cluster.bootstrap_servers, client_id="not-me")
+    assert producer.deliver(topic, b"one") == (None, 0)
+    assert other.deliver(topic, b"two") == (None, 1)
+    fault = cluster.faults.cut(client_id="cut-me")
+    assert fault.did["connections"] > 0
+    assert fault.state is None
+    producer.until(lambda: producer.disconnects >= fault.did["connections"], "the producer has lost its connections")
+    assert producer.deliver(topic, b"three") == (None, 2)
+    assert other.deliver(topic, b"four") == (None, 3)
+    assert other.disconnects == 0
+
+
+def test_refused_connections_fail_and_come_back(cluster):
+    topic = create_topic(cluster, "refuse", [1])
+    producer = SeenProducer(cluster.bootstrap_servers, message_timeout_ms=1000)
+    assert producer.deliver(topic, b"one") == (None, 0)
+    with cluster.faults.refuse():
+        assert producer.deliver(topic, b"lost") == ("_MSG_TIMED_OUT", None)
+        assert "_ALL_BROKERS_DOWN" in producer.errors
+        host, _, port = cluster.brokers[1].bootstrap_servers.partition(":")
+        with socket.create_connection((host, int(port)), DEADLINE_S) as client, pytest.raises(ConnectionError):
+            client.recv(1)
+    assert SeenProducer(cluster.bootstrap_servers).deliver(topic, b"two") == (None, 1)
+
+
+def test_refuse_may_keep_connections_and_choose_a_broker(cluster):
+    topic = create_topic(cluster, "keep", [1])
+    producer = SeenProducer(cluster.bootstrap_servers)
+    assert producer.deliver(topic, b"one") == (None, 0)
+    fault = cluster.faults.refuse(broker=1, keep=True)
+    assert fault.did == {"connections": 0}
+    assert producer.deliver(topic, b"two") == (None, 1)
+
+    async def start():
+        client = AIOKafkaProducer(bootstrap_servers=cluster.brokers[1].bootstrap_servers)
+        try:
+            await client.start()
+        finally:
+            await client.stop()
+
+    with pytest.raises(KafkaConnectionError):
+        asyncio.run(start())
+    fault.heal()
+    asyncio.run(start())
+
+
+@pytest.mark.parametrize(
+    "inject",
+    [
+        lambda faults: faults.blackhole(client_id="slow"),
+        lambda faults: faults.blackhole(client_id="slow", direction="to"),
+        lambda faults: faults.blackhole(client_id="slow", direction="from"),
+        lambda faults: faults.delay(3600, client_id="slow"),
+        lambda faults: faults.throttle(0.1, client_id="slow"),
+    ],
+    ids=["blackhole", "blackhole-to", "blackhole-from", "delay", "throttle"],
+)
+def test_a_client_times_out_and_recovers(cluster, inject, request):
+    topic = create_topic(cluster, f"time-{request.node.callspec.id}", [1])
+    settings = {"socket_timeout_ms": 500, "request_timeout_ms": 500, "message_timeout_ms": 600_000}
+    producer = SeenProducer(cluster.bootstrap_servers, client_id="slow", enable_idempotence=True, **settings)
+    other = SeenProducer(cluster.bootstrap_servers, client_id="quick")
+    assert producer.deliver(topic, b"one") == (None, 0)
+    with inject(cluster.faults) as fault:
+        assert fault.did["connections"] > 0
+        producer.send(topic, b"two")
+        producer.until(lambda: "_TIMED_OUT" in producer.errors or producer.disconnects, "a request has timed out")
+        assert len(producer.reports) == 1
+        assert other.deliver(topic, b"other")[0] is None
+    producer.until(lambda: len(producer.reports) == 2, "the message is delivered")
+    assert producer.reports[1][0] is None
+    assert sorted(consume(cluster.bootstrap_servers, topic, 3)) == [b"one", b"other", b"two"]
+
+
+def test_what_was_sent_into_a_blackhole_arrives_when_it_is_healed(cluster):
+    topic = create_topic(cluster, "arrives", [1])
+
+    async def run():
+        async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            await producer.send_and_wait(topic, b"one")
+            with cluster.faults.blackhole(broker=1):
+                sending = await producer.send(topic, b"two" * 50_000)
+                await asyncio.wait([sending], timeout=0.05)
+                assert not sending.done()
+            return (await sending).offset
+
+    assert asyncio.run(run()) == 1
+
+
+def test_small_delays_and_rates_only_slow_a_client_down(cluster):
+    topic = create_topic(cluster, "slow", [1])
+    values = [bytes([number]) * 20_000 for number in range(20)]
+    with cluster.faults.delay(0.01), cluster.faults.throttle(2_000_000):
+        producer = SeenProducer(cluster.bootstrap_servers)
+        for value in values:
+            producer.send(topic, value)
+        producer.until(lambda: len(producer.reports) == 20, "all messages are delivered")
+        assert consume(cluster.bootstrap_servers, topic, 20) == values
+    assert consume(cluster.bootstrap_servers, topic, 20, group_id="again") == values
+
+
+def test_a_follower_that_is_cut_off_leaves_the_isr_and_comes_back(cluster):
+    controller = cluster.brokers[1].broker.metadata.snapshot.controller_id
+    leader, follower = {1, 2, 3} - {controller}
+    topic = create_topic(cluster, "isr", [leader, follower, controller], min_insync_replicas="3")
+    until_blocking(lambda: isr_of(cluster, topic) == {1, 2, 3}, "all replicas are in sync")
+    producer = SeenProducer(cluster.bootstrap_servers, message_timeout_ms=1000)
+    assert producer.deliver(topic, b"one") == (None, 0)
+    unsafe = SeenProducer(cluster.bootstrap_servers, acks=1)
+    with cluster.faults.blackhole(broker=leader, peer=follower):
+        assert unsafe.deliver(topic, b"not replicated") == (None, 1)  # a follower that lacks nothing stays in sync
+        until_blocking(lambda: isr_of(cluster, topic) == {leader, controller}, "the follower is not in sync")
+        assert producer.deliver(topic, b"two")[0] in ("_MSG_TIMED_OUT", "NOT_ENOUGH_REPLICAS")
+    until_blocking(lambda: isr_of(cluster, topic) == {1, 2, 3}, "all replicas are in sync")
+    assert SeenProducer(cluster.bootstrap_servers).deliver(topic, b"three")[0] is None
+
+
+def test_clients_see_nothing_of_faults_between_brokers(cluster):
+    topic = create_topic(cluster, "peers", [2])
+    producer = SeenProducer(cluster.bootstrap_servers)
+    assert producer.deliver(topic, b"one") == (None, 0)
+    assert cluster.faults.cut(peers=True).did["connections"] > 0
+    with cluster.faults.refuse(broker=2, peer=3, keep=True), cluster.faults.delay(0.01, peers=True):
+        assert producer.deliver(topic, b"two") == (None, 1)
+    assert producer.disconnects == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: CutFault(peer=1), "peer=1: needs broker"),
+        (lambda: CutFault(broker=1, peer=1), "must not be the same as broker"),
+        (lambda: CutFault(client_id="a", peers=True), "client_id excludes peers and peer"),
+        (lambda: DelayFault(delay_s=0), "delay_s=0: must be above 0"),
+        (lambda: ThrottleFault(bytes_per_s=-1), "bytes_per_s=-1: must be above 0"),
+        (lambda: BlackholeFault(peers=True, direction="to"), "direction=to: needs broker between brokers"),
+    ],
+)
+def test_options_are_checked(cluster, make, text):
+    with pytest.raises(FaultError, match=text):
+        make()
+    with pytest.raises(FaultError, match="broker=9"):
+        cluster.faults.cut(broker=9)
