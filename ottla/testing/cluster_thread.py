@@ -23,6 +23,7 @@ from ottla.testing.cluster_topics import create_topic, delete_topic
 from ottla.testing.faults.faults import Faults
 from ottla.testing.member import Member, MemberState
 from ottla.testing.process_loop import ProcessLoop
+from ottla.testing.requests import CapturedRequests
 from registry.embedded.store import EmbeddedStore
 
 P = ParamSpec("P")
@@ -120,6 +121,11 @@ class ClusterThread:
         """What can go wrong on command. Raises RuntimeError if the cluster does not run."""
         self._require_running()
         return self._faults
+
+    @property
+    def requests(self) -> CapturedRequests:
+        """The requests that clients have sent. Raises RuntimeError if the cluster does not run."""
+        return self.faults.scene.captured
 
     def _require_running(self) -> None:
         if self._running is None:

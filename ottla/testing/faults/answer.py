@@ -98,9 +98,7 @@ class _Rule:
 
     def _is_of_a_broker(self, incoming: Incoming) -> bool:
         """Return whether another broker sent a request that clients send, too: a Fetch of a follower, …."""
-        connection = incoming.context.connection
-        opener = self._scene.network.opener(connection.host, connection.port)
-        return opener is not None and incoming.api.key not in SENT_BY_BROKERS
+        return incoming.api.key not in SENT_BY_BROKERS and self._scene.is_of_broker(incoming.context)
 
     def _names_topic(self, incoming: Incoming, topic: str) -> bool:
         named = topics_of(incoming.request)

@@ -74,7 +74,7 @@ class Faults:
 
     def __init__(self, call: Callable[..., Any], members: Mapping[int, Member]) -> None:
         """call: runs a coroutine function in the brokers' event loop. members: the brokers, which are not started."""
-        self.scene = Scene(members)
+        self.scene = Scene(members, call)
         self.engine = Engine(self.scene)
         """Used in the brokers' event loop only."""
         self._call = call

@@ -31,7 +31,7 @@ class Bench:
 
     def __init__(self, folder):
         members = {0: SimpleNamespace(broker=None)}
-        self.scene = Scene(members)
+        self.scene = Scene(members, None)
         self.engine = Engine(self.scene)
         config = BrokerConfig.load(None, settings(folder / "data"))
         self.broker = Broker(config, wrap_handler=self.scene.requests.wrapper(0))

@@ -40,7 +40,7 @@ class Bench:
         self.healed = []
         self.error = None
         verbs = [Verb("leak", Leak, self.last), Verb("flood", Flood, self.last), Verb("knock", Knock, self.once)]
-        self.engine = Engine(Scene({}), {verb.name: verb for verb in verbs})
+        self.engine = Engine(Scene({}, None), {verb.name: verb for verb in verbs})
 
     async def last(self, scene, description, fault):
         self.faults[fault.id] = fault
