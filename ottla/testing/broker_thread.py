@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ottla.testing.cluster_thread import SETTINGS, ClusterThread
+from ottla.testing.cluster_thread import SETTINGS, ClusterThread, release_settings
 from ottla.testing.member import Member
 
 
@@ -18,13 +18,23 @@ class BrokerThread(ClusterThread):
 
     _what = "broker"
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, directory: Path | str | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        version: str | None = None,
+        directory: Path | str | None = None,
+    ) -> None:
         """settings: broker settings by Kafka's names, over `SETTINGS`.
 
+        version: the Kafka release whose API versions the broker has: see `versions`.
+
         directory: the log directory, which is kept; by default a temporary one, which `stop` removes.
+
+        Raises ValueError for an unknown version.
         """
-        own = SETTINGS | dict(settings or {})
-        self._prepare(directory, {int(own.get("broker.id", "0")): own})
+        own = SETTINGS | release_settings(version) | dict(settings or {})
+        self._prepare(directory, {int(own.get("broker.id", "0")): own}, version)
 
     @property
     def member(self) -> Member:
@@ -36,6 +46,8 @@ class BrokerThread(ClusterThread):
         return self._data
 
 
-def broker(settings: Mapping[str, str] | None = None, *, directory: Path | str | None = None) -> BrokerThread:
+def broker(
+    settings: Mapping[str, str] | None = None, *, version: str | None = None, directory: Path | str | None = None
+) -> BrokerThread:
     """Return a broker for a `with` or `async with` statement; it starts when the block begins. See `BrokerThread`."""
-    return BrokerThread(settings, directory=directory)
+    return BrokerThread(settings, version=version, directory=directory)

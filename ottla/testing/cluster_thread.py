@@ -19,6 +19,8 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from broker.cluster.registry_access import REGISTRY_FILE
+from broker.requests.api_table import API_TABLE
+from ottla.testing import versions
 from ottla.testing.cluster_topics import create_topic, delete_topic
 from ottla.testing.faults.faults import Faults
 from ottla.testing.member import Member, MemberState
@@ -63,14 +65,17 @@ class ClusterThread:
         settings: Mapping[str, str] | None = None,
         *,
         settings_of: Mapping[int, Mapping[str, str]] | None = None,
+        version: str | None = None,
         directory: Path | str | None = None,
     ) -> None:
         """settings: of every broker by Kafka's names, over `SETTINGS`. settings_of: of single brokers, by id.
 
+        version: the Kafka release whose API versions the brokers have: see `versions`.
+
         directory: has a folder `broker-<id>` for each broker and the registry, and is kept; by default a temporary
         one, which `stop` removes.
 
-        Raises ValueError for a number below 1, and for a setting that the cluster chooses.
+        Raises ValueError for a number below 1, for a setting that the cluster chooses, and for an unknown version.
         """
         if brokers < 1:
             raise ValueError(f"a cluster needs at least one broker, not {brokers}")
@@ -80,13 +85,15 @@ class ClusterThread:
                 raise ValueError(f"{name} cannot be set here: each broker of the cluster has its own value")
         if unknown := of_brokers.keys() - set(range(1, brokers + 1)):
             raise ValueError(f"settings_of names broker {min(unknown)}; the brokers are 1 to {brokers}")
-        common = SETTINGS | _cluster_settings(brokers) | dict(settings or {})
-        self._prepare(
-            directory, {number: common | dict(of_brokers.get(number, {})) for number in range(1, brokers + 1)}
-        )
+        common = SETTINGS | _cluster_settings(brokers) | release_settings(version) | dict(settings or {})
+        of_each = {number: common | dict(of_brokers.get(number, {})) for number in range(1, brokers + 1)}
+        self._prepare(directory, of_each, version)
 
-    def _prepare(self, directory: Path | str | None, settings: Mapping[int, Mapping[str, str]]) -> None:
+    def _prepare(
+        self, directory: Path | str | None, settings: Mapping[int, Mapping[str, str]], version: str | None
+    ) -> None:
         self._settings = settings
+        self._apis = API_TABLE if version is None else versions.apis_of(version)
         self._directory = directory
         self._running: contextlib.ExitStack | None = None
         self._members: dict[int, Member] = {}
@@ -158,6 +165,8 @@ class ClusterThread:
                 for broker_id, settings in self._settings.items()
             }
             self._faults = Faults(self.call, self._members)
+            for member in self._members.values():
+                member.environment.apis = self._apis
             self._loop = ProcessLoop()
             self._thread = threading.Thread(target=self._run, args=(ready,), name=f"ottla-{self._what}", daemon=True)
             self._thread.start()
@@ -361,6 +370,11 @@ class ClusterThread:
             await store.close()
 
 
+def release_settings(version: str | None) -> dict[str, str]:
+    """Return the settings of brokers that pretend to be a release; none without one. Raises ValueError."""
+    return {} if version is None else versions.settings_of(version)
+
+
 def _cluster_settings(brokers: int) -> dict[str, str]:
     replicas = str(min(brokers, MAX_REPLICAS))
     return CLUSTER_SETTINGS | {
@@ -376,7 +390,8 @@ def cluster(
     settings: Mapping[str, str] | None = None,
     *,
     settings_of: Mapping[int, Mapping[str, str]] | None = None,
+    version: str | None = None,
     directory: Path | str | None = None,
 ) -> ClusterThread:
     """Return a cluster for a `with` or `async with` statement; it starts when the block begins. See `ClusterThread`."""
-    return ClusterThread(brokers, settings, settings_of=settings_of, directory=directory)
+    return ClusterThread(brokers, settings, settings_of=settings_of, version=version, directory=directory)

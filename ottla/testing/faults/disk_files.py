@@ -189,7 +189,7 @@ class FaultyFiles(FileSystem):
             self._paths.pop(fd, None)
         os.close(fd)
 
-    def pread(self, fd: int, length: int, position: int) -> bytes:  # type: ignore[override]  # a method, not a function
+    def pread(self, fd: int, length: int, position: int) -> bytes:
         """See `FileSystem`."""
         if self._rules.current:
             self._read(fd)
@@ -225,7 +225,7 @@ class FaultyFiles(FileSystem):
                     growth = fits
         return os.pwrite(fd, data, position)
 
-    def ftruncate(self, fd: int, size: int) -> None:  # type: ignore[override]  # a method, not a function
+    def ftruncate(self, fd: int, size: int) -> None:
         """See `FileSystem`."""
         if self._rules.current:
             self._check("write", self._path(fd))

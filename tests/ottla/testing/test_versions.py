@@ -8,25 +8,18 @@ import contextlib
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from broker.authorization.rules import SENT_BY_BROKERS
-from broker.broker import Broker
 from broker.requests.api_table import API_TABLE
-from broker.settings.config import BrokerConfig
+from ottla import testing
 from ottla.testing import versions
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchRequest
-from support.broker import settings
 from support.deadlines import DEADLINE_S
 from support.kafka_python import BROKER_API_VERSIONS, KafkaConsumer, KafkaProducer
 from support.wire import wire_client
 
-QUICK = {
-    "group_initial_rebalance_delay_ms": "0",
-    "offsets_topic_num_partitions": "1",
-    "transaction_state_log_num_partitions": "1",
-}
 ANNOUNCED = {release: {api.key: api.announced[2] for api in versions.apis_of(release)} for release in versions.RELEASES}
 
 
@@ -35,9 +28,8 @@ def release_of(version):
 
 
 @contextlib.asynccontextmanager
-async def broker_of(release, log_dir):
-    overrides = settings(log_dir, **QUICK) | versions.settings_of(release)
-    async with Broker(BrokerConfig.load(None, overrides), apis=versions.apis_of(release)) as broker:
+async def broker_of(release):
+    async with testing.broker(version=release) as broker:
         yield broker.bootstrap_servers
 
 
@@ -143,8 +135,8 @@ def kafka_python_consumes(servers):
 
 
 @pytest.mark.parametrize("release", ["0.11", "1.0", "2.0", "2.4", "2.8", "3.3"])
-async def test_clients_produce_and_consume_in_a_group(release, tmp_path):
-    async with broker_of(release, tmp_path / "data") as servers:
+async def test_clients_produce_and_consume_in_a_group(release):
+    async with broker_of(release) as servers:
         await asyncio.to_thread(confluent_round_trip, servers)
         await aiokafka_round_trip(servers)
         await asyncio.to_thread(kafka_python_produces, servers)
@@ -152,13 +144,13 @@ async def test_clients_produce_and_consume_in_a_group(release, tmp_path):
 
 
 @pytest.mark.parametrize("release", versions.RELEASES)
-async def test_kafka_python_infers_the_release(release, tmp_path):
-    async with broker_of(release, tmp_path / "data") as servers:
+async def test_kafka_python_infers_the_release(release):
+    async with broker_of(release) as servers:
         assert await asyncio.to_thread(kafka_python_produces, servers) == release
 
 
-async def test_a_client_reports_what_the_release_does_not_have(tmp_path):
-    async with broker_of("2.2", tmp_path / "data") as servers:
+async def test_a_client_reports_what_the_release_does_not_have():
+    async with broker_of("2.2") as servers:
         admin = AdminClient({"bootstrap.servers": servers})
         resource = ConfigResource(ConfigResource.Type.BROKER, "0")
         resource.add_incremental_config(
@@ -170,9 +162,9 @@ async def test_a_client_reports_what_the_release_does_not_have(tmp_path):
         assert refused.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
 
 
-async def test_transactions_of_the_first_release_that_has_them(tmp_path):
+async def test_transactions_of_the_first_release_that_has_them():
     async with (
-        broker_of("0.11", tmp_path / "data") as servers,
+        broker_of("0.11") as servers,
         asyncio.timeout(DEADLINE_S),
         AIOKafkaProducer(bootstrap_servers=servers, transactional_id="t") as producer,
         producer.transaction(),
@@ -181,7 +173,38 @@ async def test_transactions_of_the_first_release_that_has_them(tmp_path):
     assert sent.offset == 0
 
 
-async def test_a_version_that_is_not_announced_closes_the_connection(tmp_path):
-    async with broker_of("2.0", tmp_path / "data") as servers, wire_client(servers) as client:
+async def test_a_version_that_is_not_announced_closes_the_connection():
+    async with broker_of("2.0") as servers, wire_client(servers) as client:
         client.send(FetchRequest(), ANNOUNCED["2.0"][ApiKey.FETCH] + 1)
         assert await client.is_closed()
+
+
+@pytest.mark.parametrize("release", ["0.11", "2.6", "3.0"])
+def test_a_cluster_of_old_brokers_replicates_and_fails_over(release):
+    with testing.cluster(3, {"min.insync.replicas": "2"}, version=release) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        created = admin.create_topics([NewTopic("t", 1, 3)])["t"]
+        created.result(DEADLINE_S)
+        producer.produce("t", b"one")
+        assert producer.flush(DEADLINE_S) == 0
+        leader = admin.list_topics("t", DEADLINE_S).topics["t"].partitions[0].leader
+        cluster.kill_broker(leader)
+        producer.produce("t", b"two")
+        assert producer.flush(DEADLINE_S) == 0
+        cluster.start_broker(leader)  # the topic for offsets, which is created now, has three replicas
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["t"])
+        try:
+            assert [message.value() for message in consumer.consume(2, DEADLINE_S)] == [b"one", b"two"]
+        finally:
+            consumer.close()
+
+
+def test_an_unknown_release_is_refused():
+    with pytest.raises(ValueError, match=r"version '4\.0'"):
+        testing.cluster(version="4.0")
+    with pytest.raises(ValueError, match=r"version '4\.0'"):
+        testing.broker(version="4.0")
