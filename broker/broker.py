@@ -228,7 +228,8 @@ class Broker:
         access = await open_registry(self.config, self._store, self._fs, self._now_ms)
         registry = access.registry
         try:
-            await registry.start()
+            if not await self._connect(registry):
+                return
             await ensure_persistent_paths(registry)
             membership = ClusterMembership(registry, self.config, self._now_ms, self._random)
             cluster_id = await membership.cluster_id(meta.cluster_id)
@@ -273,6 +274,22 @@ class Broker:
             if self._access is not None:
                 await self._access.authorizer.close()
             await access.close()
+
+    async def _connect(self, registry: Registry) -> bool:
+        """Open the session of the registry. Return False if the broker is stopped meanwhile."""
+        connecting = asyncio.ensure_future(registry.start())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([connecting, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not connecting.done():
+                logger.info("stopped before there was a session of the registry")
+                return False
+            await connecting
+            return True
+        finally:
+            connecting.cancel()
+            stopping.cancel()
+            await asyncio.wait([connecting, stopping])
 
     async def _load(self, logs: LogManager) -> bool:
         """Load the logs. Return False if the broker is stopped meanwhile.

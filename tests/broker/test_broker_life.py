@@ -236,6 +236,29 @@ def test_a_signal_before_it_is_ready_stops_cleanly(tmp_path, monkeypatch):
         (tmp_path / "data" / CLEAN).touch()
 
 
+async def test_it_stops_while_it_waits_for_zookeeper(tmp_path):
+    """ZooKeeper closes every connection."""
+    asked = asyncio.Event()
+
+    async def accepted(_, writer):
+        writer.close()
+        asked.set()
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    connect = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    waiting = {"zookeeper_connect": connect, "zookeeper_connection_timeout_ms": "3600000"}
+    broker = Broker(BrokerConfig.load(None, settings(tmp_path / "data", **waiting)))
+    running = asyncio.create_task(broker.run())
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            await asked.wait()
+            broker.stop()
+            await running
+    finally:
+        running.cancel()
+        server.close()
+
+
 async def test_repeated_signals_stop_it_once(tmp_path):
     broker = Broker(BrokerConfig.load(None, settings(tmp_path / "data")))
     async with broker:
