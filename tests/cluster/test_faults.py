@@ -1,4 +1,4 @@
-"""Three brokers and three ZooKeepers under load, and everything that may befall them, again and again.
+"""Three brokers and three ZooKeepers, or one `ottla registry`, under load, and everything that may befall them.
 
 A producer with acks=all and min.insync.replicas=2 never gives up. Every record that was acknowledged is there once and
 in order, what a consumer has read stays what it is, and its offsets never go back.
@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from ottla.cluster.local_registry import LocalRegistry
+from ottla.cluster.registry_servers import RegistryServers
 from ottla.zookeeper.server import ZooKeeperEnsemble
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -31,16 +33,28 @@ PAUSE_S = 0.05
 IMPATIENT = {"request.timeout.ms": 2_000, "socket.timeout.ms": 3_000}
 QUICK = ("leader without zookeeper", "two zookeepers killed")
 QUICK_SECURED = ("leader killed",)
+QUICK_REGISTRY = ("registry killed",)
+NEEDS_ENSEMBLE = ("one zookeeper killed", "two zookeepers killed")
+NEEDS_ONE_SERVER = ("registry killed", "registry paused", "registry and leader killed")
+ZOOKEEPER, REGISTRY = "zookeeper", "registry"
 MUTUAL = ("leader killed", "leader without zookeeper", "cluster killed")
 
 
 @pytest.fixture(scope="module")
-def ensemble():
-    """Three ZooKeepers."""
-    made = ZooKeeperEnsemble(nodes=3, sync=False)
-    asyncio.run(made.start())
-    yield made
-    made.close()
+def servers_of():
+    """Start three ZooKeepers, or an `ottla registry`, at their first use."""
+    started: dict[str, RegistryServers] = {}
+
+    async def get(kind: str) -> RegistryServers:
+        if kind not in started:
+            started[kind] = LocalRegistry() if kind == REGISTRY else ZooKeeperEnsemble(nodes=3, sync=False)
+            await started[kind].start()
+            await started[kind].wait()
+        return started[kind]
+
+    yield get
+    for servers in started.values():
+        servers.close()
 
 
 class Plot:
@@ -186,6 +200,40 @@ async def two_zookeepers_killed(plot: Plot) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
+async def registry_killed(plot: Plot) -> AsyncIterator[None]:
+    """Sessions survive, and nobody notices more than a lost connection."""
+    (server,) = plot.cluster.ensemble.servers
+    before = await plot.cluster.sessions()
+    server.kill()
+    yield
+    server.start()
+    await plot.cluster.ensemble.wait()
+    assert await plot.cluster.sessions() == before
+
+
+@contextlib.asynccontextmanager
+async def registry_paused(plot: Plot) -> AsyncIterator[None]:
+    (server,) = plot.cluster.ensemble.servers
+    server.pause()
+    yield
+    server.resume()
+
+
+@contextlib.asynccontextmanager
+async def registry_and_leader_killed(plot: Plot) -> AsyncIterator[None]:
+    """The session of the leader survives the registry, and then expires."""
+    leader = await plot.leader()
+    (server,) = plot.cluster.ensemble.servers
+    server.kill()
+    await plot.cluster.kill(leader)
+    server.start()
+    await plot.cluster.ensemble.wait()
+    await plot.is_led_by_another(leader)
+    yield
+    await plot.cluster.start(leader)
+
+
+@contextlib.asynccontextmanager
 async def two_brokers_killed(plot: Plot) -> AsyncIterator[None]:
     """With min.insync.replicas=1."""
     leader = await plot.leader()
@@ -215,21 +263,29 @@ FAULTS: dict[str, Fault] = {
         controller_killed,
         one_zookeeper_killed,
         two_zookeepers_killed,
+        registry_killed,
+        registry_paused,
+        registry_and_leader_killed,
         two_brokers_killed,
         cluster_killed,
     )
 }
 
 
+ON_ZOOKEEPER = [name for name in FAULTS if name not in NEEDS_ONE_SERVER]
+ON_REGISTRY = [name for name in FAULTS if name not in NEEDS_ENSEMBLE]
 CASES = [
-    *((PLAINTEXT, name) for name in FAULTS if name in QUICK or FULL),
-    *((SCRAM_OVER_TLS, name) for name in FAULTS if name in QUICK_SECURED or FULL),
-    *((MUTUAL_TLS, name) for name in MUTUAL if FULL),
+    *((ZOOKEEPER, PLAINTEXT, name) for name in ON_ZOOKEEPER if name in QUICK or FULL),
+    *((ZOOKEEPER, SCRAM_OVER_TLS, name) for name in ON_ZOOKEEPER if name in QUICK_SECURED or FULL),
+    *((ZOOKEEPER, MUTUAL_TLS, name) for name in MUTUAL if FULL),
+    *((REGISTRY, PLAINTEXT, name) for name in ON_REGISTRY if name in QUICK_REGISTRY or FULL),
 ]
 
 
-def rounds(security: str) -> int:
+def rounds(security: str, kind: str = ZOOKEEPER) -> int:
     """How often a fault strikes: once with security, where only the connections differ."""
+    if kind == REGISTRY:
+        return count(1, 2)
     return count(1, 5) if security == PLAINTEXT else 1
 
 
@@ -246,14 +302,14 @@ async def again_and_again(plot: Plot, rounds: int, fault: Fault) -> None:
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("security", "name"), CASES)
-async def test_nothing_acknowledged_is_lost(name, security, tmp_path, ensemble):
+@pytest.mark.parametrize(("kind", "security", "name"), CASES)
+async def test_nothing_acknowledged_is_lost(kind, name, security, tmp_path, servers_of):
     min_isr = 1 if name == "two brokers killed" else 2
-    async with linked_cluster(tmp_path, ensemble, security=security, **SETTINGS) as cluster:
+    async with linked_cluster(tmp_path, await servers_of(kind), security=security, **SETTINGS) as cluster:
         await cluster.create_topic("t", {0: BROKERS}, {"min.insync.replicas": str(min_isr), "segment.bytes": "200000"})
         plot = Plot(cluster)
         try:
-            await again_and_again(plot, rounds(security), FAULTS[name])
+            await again_and_again(plot, rounds(security, kind), FAULTS[name])
             await plot.check()
         finally:
             plot.load.stop()
@@ -261,14 +317,17 @@ async def test_nothing_acknowledged_is_lost(name, security, tmp_path, ensemble):
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("security", [PLAINTEXT, SCRAM_OVER_TLS] if FULL else [PLAINTEXT])
-async def test_a_leader_in_the_minority_commits_nothing(security, tmp_path, ensemble):
+@pytest.mark.parametrize(
+    ("kind", "security"),
+    [(ZOOKEEPER, PLAINTEXT), *([(ZOOKEEPER, SCRAM_OVER_TLS), (REGISTRY, PLAINTEXT)] if FULL else [])],
+)
+async def test_a_leader_in_the_minority_commits_nothing(kind, security, tmp_path, servers_of):
     """It is cut off from everybody but one client; in the end its log is that of the others."""
-    async with linked_cluster(tmp_path, ensemble, security=security, **SETTINGS) as cluster:
+    async with linked_cluster(tmp_path, await servers_of(kind), security=security, **SETTINGS) as cluster:
         await cluster.create_topic("t", {0: BROKERS}, {"min.insync.replicas": "2"})
         plot = Plot(cluster)
         try:
-            for plot.round in range(rounds(security)):
+            for plot.round in range(rounds(security, kind)):
                 await plot.goes_on()
                 leader = await plot.leader()
                 cluster.cut_from_clients(leader)

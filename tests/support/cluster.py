@@ -175,6 +175,11 @@ class BrokerCluster:
         except NoNodeError:
             return set()
 
+    async def sessions(self) -> dict[int, int]:
+        """The sessions of the registered brokers, by broker id."""
+        found = {one: await self.registry.exists(f"/brokers/ids/{one}") for one in await self.live()}
+        return {one: stat.ephemeral_owner for one, stat in found.items() if stat is not None}
+
     async def create_topic(
         self, topic: str, assignment: Mapping[int, Iterable[int]], configs: Mapping[str, str] | None = None
     ) -> None:

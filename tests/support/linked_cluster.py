@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from ottla.cluster.ports import free_ports
-from ottla.zookeeper.server import ZooKeeperEnsemble
+from ottla.cluster.registry_servers import RegistryServers
 from registry.zookeeper.address import ZooKeeperAddress
 from support.cluster import BrokerCluster
 from support.cluster_security import PLAINTEXT
@@ -55,12 +55,12 @@ class InternalProxy(TcpProxy):
 
 
 class LinkedCluster(BrokerCluster):
-    """Brokers 0, 1 and 2 and three ZooKeepers of their own."""
+    """Brokers 0, 1 and 2 and a registry of their own: three ZooKeepers, or `ottla registry`."""
 
     listeners = ("INTERNAL", "CLIENT")
 
     def __init__(
-        self, tmp_path: Path, overrides: Mapping[str, str], ensemble: ZooKeeperEnsemble, security: str = PLAINTEXT
+        self, tmp_path: Path, overrides: Mapping[str, str], ensemble: RegistryServers, security: str = PLAINTEXT
     ) -> None:
         super().__init__(tmp_path, overrides, ensemble.connect, security)
         self.ensemble = ensemble
@@ -153,7 +153,7 @@ class LinkedCluster(BrokerCluster):
 
 @contextlib.asynccontextmanager
 async def linked_cluster(
-    tmp_path: Path, ensemble: ZooKeeperEnsemble, *, security: str = PLAINTEXT, **overrides: str
+    tmp_path: Path, ensemble: RegistryServers, *, security: str = PLAINTEXT, **overrides: str
 ) -> AsyncIterator[LinkedCluster]:
     """A cluster, ready; killed at the end. Settings have _ for each dot in their names."""
     named = {name.replace("_", "."): value for name, value in overrides.items()}
