@@ -1,9 +1,10 @@
 """A whole cluster on this machine: a registry and brokers, each in its own process.
 
-The registry is `ottla registry`, or ZooKeeper (one node or three).
+The registry is `ottla registry`, or ZooKeeper (one node or three, or one that runs already).
 
     data_dir/registry/               see `ottla.cluster.local_registry`
     data_dir/zookeeper/              see `ottla.zookeeper.server`
+    data_dir/zookeeper.connect       see `ottla.cluster.cluster_registry`
     data_dir/broker-<id>.properties  the settings of a broker: `ottla broker FILE` starts a killed broker again
     data_dir/broker-<id>/            its log directory
 
@@ -25,12 +26,12 @@ from typing import Any
 
 from broker.settings.properties import format_properties
 from ottla.cluster.broker_child import BrokerChild
-from ottla.cluster.local_registry import LocalRegistry
+from ottla.cluster.cluster_registry import choose_registry, note_external
+from ottla.cluster.external_zookeeper import ExternalZooKeeper
 from ottla.cluster.ports import HOST
 from ottla.cluster.process_output import ProcessOutput
-from ottla.cluster.registry_servers import RegistryServers, require_free
+from ottla.cluster.registry_servers import require_free
 from ottla.command_line.failure import CommandError
-from ottla.zookeeper.server import ZooKeeperEnsemble
 
 STOP_TIMEOUT_S = 120.0  # of one broker; without a registry a broker requests new leaders for some 100 s
 _LOOK_S = 0.25  # how soon the end of a registry is noticed
@@ -49,6 +50,7 @@ class LocalCluster:
         data_dir: Path | None,
         *,
         brokers: int = 3,
+        zookeeper: str | None = None,
         zookeeper_nodes: int | None = None,
         port: int = 9092,
         zookeeper_port: int = 2181,
@@ -59,27 +61,27 @@ class LocalCluster:
         """Create a cluster; without `data_dir` its data is temporary.
 
         `port` and `console_port` are those of the first broker, 0 for any free ports; `console_port` None disables the
-        consoles. `settings` apply to every broker. `zookeeper_nodes`: None for `ottla registry`.
+        consoles. `settings` apply to every broker. `zookeeper`: the address of a ZooKeeper that runs already.
+        `zookeeper_nodes`: how many ZooKeeper servers to start. Without both, the registry is `ottla registry`.
 
-        Raises CommandError for a setting in OWN_SETTINGS, and for data of the other kind of registry.
+        Raises CommandError for a setting in OWN_SETTINGS, and for data of another kind of registry.
         """
         for name in settings or {}:
             if name in OWN_SETTINGS:
                 raise CommandError(f"--set {name}: each broker of the cluster has its own value")
         self._is_temporary = data_dir is None
         self.data_dir = Path(tempfile.mkdtemp(prefix="ottla-cluster-")) if data_dir is None else data_dir.resolve()
-        kind, other = ("registry", "zookeeper") if zookeeper_nodes is None else ("zookeeper", "registry")
-        if (self.data_dir / other).exists():
-            option = "without --zookeeper-nodes" if other == "registry" else "with --zookeeper-nodes"
-            raise CommandError(f"{self.data_dir} has a cluster that was started {option}: start it so again")
-        self.registry_names = (
-            [kind] if zookeeper_nodes is None else [f"{kind}-{n}" for n in range(1, zookeeper_nodes + 1)]
-        )
-        self.registry: RegistryServers = (
-            LocalRegistry(self.data_dir / kind, port=zookeeper_port)
-            if zookeeper_nodes is None
-            else ZooKeeperEnsemble(self.data_dir / kind, nodes=zookeeper_nodes, port=zookeeper_port)
-        )
+        try:
+            self.registry, self.registry_kind, self.registry_names = choose_registry(
+                self.data_dir,
+                is_temporary=self._is_temporary,
+                zookeeper=zookeeper,
+                zookeeper_nodes=zookeeper_nodes,
+                port=zookeeper_port,
+            )
+        except Exception:
+            self._delete_temporary_data()
+            raise
         names = [f"broker-{number}" for number in range(1, brokers + 1)]
         self.output = ProcessOutput([*names, *self.registry_names], quiet=quiet)
         self.brokers = [
@@ -104,10 +106,14 @@ class LocalCluster:
         for _, listener, console in self._addresses():
             for port in filter(None, (listener, console)):
                 require_free(port)
+        self.data_dir.mkdir(parents=True, exist_ok=True)
         await self.registry.start()
         for broker, listener, console in self._addresses():
             console_address = "" if console is None else f"{HOST}:{console}"
             self._write_properties(broker, f"PLAINTEXT://{HOST}:{listener}", console_address)
+        if isinstance(self.registry, ExternalZooKeeper):
+            await self.registry.prepare(self._any_properties, [self.data_dir / one.name for one in self.brokers])
+            note_external(self.data_dir, self.registry)
         await asyncio.gather(*(broker.start() for broker in self.brokers))
         await self._wait_ready()
         for broker in self.brokers:
@@ -141,7 +147,7 @@ class LocalCluster:
     async def _registry_ended(self) -> str:
         """Wait until all servers of the registry have ended; return why."""
         while True:
-            if not any(server.is_running for server in self.registry.servers):
+            if not self.registry.is_running:
                 return f"{self.registry_names[0]} ended: {self.registry.servers[0].last_words()}"
             await asyncio.sleep(_LOOK_S)
 
@@ -152,12 +158,19 @@ class LocalCluster:
     async def stop(self) -> None:
         """Stop the brokers, then the registry, and delete temporary data. Idempotent."""
         self._stopping = True
-        if any(server.is_running for server in self.registry.servers):
+        if self.registry.is_running:
             for broker in reversed(self.brokers):
                 await self._stop_broker(broker)
         else:  # without a registry no broker can hand over its partitions, and each tries until its timeout
             await asyncio.gather(*map(self._stop_broker, self.brokers))
         self.registry.close()
+        if isinstance(self.registry, ExternalZooKeeper) and (
+            failure := await self.registry.delete_own_chroot(self._any_properties)
+        ):
+            self._note(self.registry_kind, failure)
+        self._delete_temporary_data()
+
+    def _delete_temporary_data(self) -> None:
         if self._is_temporary:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
@@ -169,6 +182,11 @@ class LocalCluster:
     async def _stop_broker(self, broker: BrokerChild) -> None:
         if not await broker.stop(STOP_TIMEOUT_S):
             self._note(broker.name, f"did not stop within {STOP_TIMEOUT_S:.0f} s and was killed")
+
+    @property
+    def _any_properties(self) -> Path:
+        """A file with the settings of all brokers, such as the security towards ZooKeeper."""
+        return self.brokers[0].properties
 
     def _addresses(self) -> list[tuple[BrokerChild, int, int | None]]:
         """Return every broker with its port and its console's port; 0 if the system chooses."""

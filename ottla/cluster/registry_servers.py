@@ -157,6 +157,11 @@ class RegistryServers(ABC):
         self._lock: IO[bytes] | None = None
 
     @property
+    def is_running(self) -> bool:
+        """Whether a server runs."""
+        return any(server.is_running for server in self.servers)
+
+    @property
     def connect(self) -> str:
         """The value for `zookeeper.connect`."""
         return ",".join(server.address for server in self.servers)

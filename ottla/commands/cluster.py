@@ -34,6 +34,15 @@ def register(app: typer.Typer) -> None:
 def run_cluster(
     context: typer.Context,
     brokers: Annotated[int, typer.Option("--brokers", min=1, max=20, help="How many brokers.")] = 3,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            "--zookeeper",
+            "-z",
+            metavar="HOST:PORT[/CHROOT]",
+            help="Use a ZooKeeper that runs already. Without --data-dir, in a new chroot that is deleted at the end.",
+        ),
+    ] = None,
     zookeeper_nodes: Annotated[
         int | None,
         typer.Option(
@@ -78,7 +87,7 @@ def run_cluster(
     second Ctrl-C kills the brokers.
 
     The registry is `ottla registry`. With --zookeeper-nodes it is ZooKeeper: pip install 'ottla[zookeeper]' installs
-    one and a Java.
+    one and a Java. With --zookeeper it is a ZooKeeper that runs already.
 
     `describe` and `id` show a cluster that runs; the options of this command do not apply to them.
     """
@@ -88,6 +97,7 @@ def run_cluster(
     made = LocalCluster(
         data_dir,
         brokers=brokers,
+        zookeeper=zookeeper,
         zookeeper_nodes=zookeeper_nodes,
         port=port,
         zookeeper_port=zookeeper_port,
@@ -171,7 +181,7 @@ def _say_ready(cluster: LocalCluster, *, is_kept: bool) -> None:
         lines.append(f"  {broker.name:<11} {broker.facts['listening']}  {console}pid {broker.pid}")
     lines.append(f"  {'bootstrap':<11} {cluster.bootstrap_servers}")
     pids = ", ".join(str(server.pid) for server in cluster.registry.servers)
-    lines.append(f"  {cluster.registry_names[0].partition('-')[0]:<11} {cluster.registry.connect}  pid {pids}")
+    lines.append(f"  {cluster.registry_kind:<11} {cluster.registry.connect}{f'  pid {pids}' if pids else ''}")
     lines.append(f"  {'data':<11} {cluster.data_dir}{'' if is_kept else ' (temporary)'}")
     lines += ["", TRY]
     lines += [f"  {command}" for command in first_commands(cluster.bootstrap_servers.partition(",")[0])]

@@ -15,10 +15,12 @@ import pytest
 
 from broker.first_commands import TRY
 from ottla.cluster.process_output import ProcessOutput
+from ottla.command_line import registry_session
 from support.broker import ROOT
 from support.broker_sessions import expire_session
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
+from support.zookeeper import new_chroot, shared_zookeeper
 
 ANY_PORTS = ("--port", "0", "--zookeeper-port", "0", "--console-port", "0")
 
@@ -189,6 +191,55 @@ def test_a_cluster_with_a_zookeeper(tmp_path, ottla):
     assert "has a cluster that was started with --zookeeper-nodes" in refused
 
 
+def topics_in(connect, ottla):
+    return ottla("zk", "ls", "/brokers/topics", "-z", connect).out.split()
+
+
+def test_a_temporary_cluster_on_a_zookeeper_that_runs(ottla):
+    """It has a chroot of its own, which is deleted with its data."""
+    given = f"{shared_zookeeper().connect}{new_chroot()}"
+    ottla("zk", "create", "--write", "--parents", "/mine", "-z", given)
+    with Running("--brokers", 1, "--no-console", "--zookeeper", given) as running:
+        running.ready()
+        connect = running.value("zookeeper")
+        assert connect.startswith(f"{given}/ottla-cluster-")
+        ottla("topics", "create", "orders", "-b", running.value("bootstrap"))
+        assert topics_in(connect, ottla) == ["orders"]
+        assert running.stop() == 0, running.errors
+    assert ottla("zk", "ls", "/", "-z", given).out.split() == ["mine"]
+    assert not Path(running.value("data")).exists()
+
+
+def test_a_kept_cluster_on_a_zookeeper_that_runs(tmp_path, ottla):
+    given = f"{shared_zookeeper().connect}{new_chroot()}"
+    for life in range(2):
+        with Running("--brokers", 1, "--no-console", "-z", given, "--data-dir", tmp_path / "data") as running:
+            running.ready()
+            assert running.value("zookeeper") == given
+            server = ("-b", running.value("bootstrap"))
+            if life == 0:
+                ottla("topics", "create", "orders", *server)
+                ottla("produce", "orders", *server, stdin=b"kept\n")
+            assert ottla("consume", "orders", "--from-beginning", "-n", 1, *server).out == "kept\n"
+            assert running.stop() == 0, running.errors
+    assert topics_in(given, ottla) == ["orders"]
+    refused = ottla("cluster", *ANY_PORTS, "-z", given, "--data-dir", tmp_path / "empty", code=1).err
+    assert f"--zookeeper {given} has a cluster with 1 topics, and {tmp_path / 'empty'} has no data of it" in refused
+    assert topics_in(given, ottla) == ["orders"]
+    for words in ((), ("--zookeeper-nodes", 1)):
+        refused = ottla("cluster", *ANY_PORTS, *words, "--data-dir", tmp_path / "data", code=1).err
+        assert f"has a cluster that was started with --zookeeper {given}: start it so again" in refused
+
+
+def test_a_zookeeper_that_does_not_run(tmp_path, ottla, monkeypatch):
+    monkeypatch.setattr(registry_session, "_CONNECTION_TIMEOUT_MS", 300)
+    error = ottla("cluster", *ANY_PORTS, "-z", "127.0.0.1:1", code=1).err
+    assert re.search("^ottla: --zookeeper 127.0.0.1:1: no session on ZooKeeper .*Connection refused", error)
+    (tmp_path / "data" / "registry").mkdir(parents=True)
+    refused = ottla("cluster", "-z", "127.0.0.1:1", "--data-dir", tmp_path / "data", code=1).err
+    assert "was started without --zookeeper-nodes and --zookeeper" in refused
+
+
 def test_a_registry_that_dies_is_reported(tmp_path):
     with Running("--brokers", 1, "--no-console") as running:
         running.ready()
@@ -225,6 +276,8 @@ def test_ctrl_c_while_it_starts():
         (("--set", "log.dirs=/tmp/x"), r"--set log\.dirs: each broker of the cluster has its own"),
         (("--set", "num.partitions"), r"--set 'num\.partitions' is not name=value"),
         (("--brokers", "0"), r".*--brokers"),
+        (("-z", "a:1", "--zookeeper-nodes", "1"), "--zookeeper and --zookeeper-nodes cannot be used together"),
+        (("-z", "a:b"), r".*'a:b'"),
     ],
 )
 def test_what_is_refused(ottla, tmp_path, words, message):
