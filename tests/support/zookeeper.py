@@ -1,4 +1,4 @@
-"""The ZooKeeper of the tests: one process for the whole run of pytest, started at its first use.
+"""The ZooKeeper and the `ottla registry` of the tests: one process each for the whole run, started at its first use.
 
 A test gets a chroot of its own on it, and breaks connections with a proxy; who breaks servers starts an ensemble.
 """
@@ -11,6 +11,7 @@ import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+from ottla.cluster.local_registry import LocalRegistry
 from ottla.zookeeper.server import ZooKeeperEnsemble
 from registry.zookeeper.address import ZooKeeperAddress
 from support.deadlines import DEADLINE_S
@@ -22,11 +23,24 @@ _numbers = itertools.count(1)
 @functools.cache
 def shared_zookeeper():
     """Return the shared ZooKeeper; it is ready."""
-    ensemble = ZooKeeperEnsemble(sync=False)
-    atexit.register(ensemble.close)
+    return _started(ZooKeeperEnsemble(sync=False))
+
+
+@functools.cache
+def shared_registry():
+    """Return an `ottla registry` for all tests; it is ready."""
+    return _started(LocalRegistry())
+
+
+def _started(servers):
+    async def start():
+        await servers.start()
+        await servers.wait()
+
+    atexit.register(servers.close)
     with ThreadPoolExecutor(1) as thread:  # the caller may be in an event loop
-        thread.submit(asyncio.run, ensemble.start()).result()
-    return ensemble
+        thread.submit(asyncio.run, start()).result()
+    return servers
 
 
 @contextlib.asynccontextmanager

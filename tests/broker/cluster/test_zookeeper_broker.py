@@ -1,4 +1,4 @@
-"""One broker on a real ZooKeeper: what it writes there, its sessions, and what becomes of its id."""
+"""One broker on a real ZooKeeper and on `ottla registry`: what it writes, its sessions, and what becomes of its id."""
 
 import asyncio
 import json
@@ -22,13 +22,13 @@ from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.wire import append, batch, create_topic, fetch, until_led, wire_client
 from support.znodes import live_order, live_tree, recorded_order, recorded_tree
-from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
+from support.zookeeper import heard, new_chroot, proxied, shared_registry, shared_zookeeper
 
 
-@pytest.fixture
-def connect():
+@pytest.fixture(params=[shared_zookeeper, shared_registry], ids=["zookeeper", "registry"])
+def connect(request):
     """The `zookeeper.connect` of a cluster of its own."""
-    return f"{shared_zookeeper().connect}{new_chroot()}"
+    return f"{request.param().connect}{new_chroot()}"
 
 
 @pytest.fixture
