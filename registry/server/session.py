@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PASSWORD_BYTES = 16
+_STALL_S = 1.0
+"""If a timer is later than this, the process did not run meanwhile, and could not hear its clients."""
 
 
 class Timer(Protocol):
@@ -91,7 +93,7 @@ class ServerSession:
             store.adopt_session(session_id, self)
         else:
             self.id, self.opened = store.open_kept_session(self, kept)
-        self._timer = clock.call_later(self.timeout_ms / 1000, self._look)
+        self._plan(self.timeout_ms / 1000)
 
     @staticmethod
     def with_password(timeout_ms: int) -> KeptSession:
@@ -139,14 +141,21 @@ class ServerSession:
         if self.connection is not None and not self.is_closing:
             self.connection.abort()  # a client that does not read would keep it open
 
+    def _plan(self, delay_s: float) -> None:
+        self._due_at = self._clock.time() + delay_s
+        self._timer = self._clock.call_later(delay_s, self._look)
+
     def _look(self) -> None:
-        """End the session if nothing was received for the timeout.
+        """End the session if nothing was received for the timeout, in which a stall of this process does not count.
 
         Otherwise check again when the timeout could expire.
         """
-        left_s = self._heard_at + self.timeout_ms / 1000 - self._clock.time()
+        now = self._clock.time()
+        if now - self._due_at > _STALL_S:
+            self._heard_at += now - self._due_at + _STALL_S  # what has arrived meanwhile is read first
+        left_s = self._heard_at + self.timeout_ms / 1000 - now
         if left_s > 0:
-            self._timer = self._clock.call_later(left_s, self._look)
+            self._plan(left_s)
             return
         logger.info("session 0x%x expires: nothing was heard for %d ms", self.id, self.timeout_ms)
         self.drop()

@@ -31,11 +31,17 @@ class ManualClock:
         heapq.heappush(self._timers, (self.now_s + delay, next(self._numbers), timer))
         return timer
 
+    def stall(self, seconds):
+        """Let time pass in which the process does not run: what is due is called afterwards."""
+        self.now_s += seconds
+        self.advance(0)
+
     def advance(self, seconds):
         """Let time pass, and call what is due."""
         end = self.now_s + seconds
         while self._timers and self._timers[0][0] <= end:
-            self.now_s, _, timer = heapq.heappop(self._timers)
+            due_s, _, timer = heapq.heappop(self._timers)
+            self.now_s = max(self.now_s, due_s)
             if not timer.cancelled:
                 timer.callback()
         self.now_s = end

@@ -56,6 +56,20 @@ async def test_the_end_of_a_session_closes_the_connection_of_a_client_that_does_
     await until(lambda: served not in server.connections, "the connection is closed")
 
 
+async def test_the_time_in_which_the_server_did_not_run_does_not_count(client, other, clock, server):
+    """As after a SIGSTOP, or on a machine that stands still: the clients had no chance."""
+    await client.create("/mine", flags=EPHEMERAL)
+    clock.stall(60)
+    assert await other.exists("/mine")
+    clock.advance(0.9)
+    assert await client.exists("/mine")
+    clock.advance(9)
+    assert await other.exists("/mine")
+    clock.advance(1)
+    assert await client.is_closed()
+    assert not await other.exists("/mine")
+
+
 async def test_a_ping_keeps_a_session(client, clock):
     for _ in range(5):
         clock.advance(9)
