@@ -1,69 +1,34 @@
-"""Run the asynchronous part of a command, and look up topics, partitions and groups of a cluster."""
+"""Look up topics, partitions and groups of a cluster, for commands that use the client.
 
-import asyncio
+Such commands import `run`, `say` and `on_stop_signals` from here, too; a command that does not use the client imports
+them from `ottla.command_line.running`.
+"""
+
 import contextlib
-import signal
-import sys
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
 
 from client.admin.types import ResourceType
 from client.errors import GroupIdNotFoundError, KafkaError, RecordTooLargeError
 from client.topic_partition import TopicPartition
-from client.wire.event_loop import new_event_loop
 from client.wire.metadata import BrokerMetadata, TopicMetadata
 from ottla.command_line.clients import Admin, Consumer, Reader
 from ottla.command_line.failure import CommandError, explain, suggest
-from ottla.command_line.output import discard
+from ottla.command_line.running import on_stop_signals, run, say
 
-T = TypeVar("T")
+__all__ = [
+    "check_partition",
+    "describe_topics",
+    "explain_refusal",
+    "find_partitions",
+    "has_partition",
+    "live_brokers",
+    "on_stop_signals",
+    "run",
+    "say",
+    "unknown_group",
+]
 
 _MAX_BYTES = "max.message.bytes"
-
-
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on uvloop if it is installed.
-
-    Ctrl-C, SIGTERM and SIGHUP (the terminal is closed) cancel the coroutine, so that it closes its clients: a consumer
-    leaves its group. Then KeyboardInterrupt is raised for Ctrl-C, and SystemExit with 128 + number for another signal.
-    """
-    received: list[int] = []
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        try:
-            return runner.run(_cancelled_by_signals(main, received))
-        except asyncio.CancelledError:
-            if not received:
-                raise
-            raise SystemExit(128 + received[0]) from None
-
-
-async def _cancelled_by_signals(main: Coroutine[Any, Any, T], received: list[int]) -> T:
-    """Await `main`; cancel it on the first SIGTERM or SIGHUP. Append the number of every signal to `received`."""
-    task = asyncio.current_task()
-    assert task is not None
-
-    def stop(number: int) -> None:
-        if not received:  # shells and `timeout` send a signal twice: the second one must not interrupt the cleanup
-            task.cancel()
-        received.append(number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        is_default = signal.getsignal(number) is signal.SIG_DFL  # else nohup
-        if is_default and threading.current_thread() is threading.main_thread():
-            asyncio.get_running_loop().add_signal_handler(number, stop, number)
-    return await main
-
-
-def on_stop_signals(stop: Callable[[], object]) -> None:
-    """Call `stop` on SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the terminal is closed). Needs a running loop.
-
-    For commands whose child processes have their own sessions and would otherwise continue.
-    """
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-            loop.add_signal_handler(number, stop)
 
 
 async def describe_topics(admin: Admin, names: Iterable[str] | None) -> dict[str, TopicMetadata]:
@@ -141,11 +106,3 @@ async def find_partitions(
         if number not in known:
             raise CommandError(f"topic {topic} has partitions 0 to {max(known)}, not {number}")
     return sorted(set(wanted)) if wanted else known
-
-
-def say(text: str) -> None:
-    """Print a message on standard error, so that piped output contains only data."""
-    try:
-        print(text, file=sys.stderr)
-    except OSError:  # the terminal is closed
-        discard(sys.stderr)

@@ -15,7 +15,7 @@ from ottla.cluster.local_cluster import LocalCluster
 from ottla.command_line.completion import complete_broker_settings
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import parse_pairs
-from ottla.command_line.session import on_stop_signals, run, say
+from ottla.command_line.running import on_stop_signals, run, say
 from ottla.commands import cluster_description
 
 cluster = typer.Typer()

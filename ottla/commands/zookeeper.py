@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ottla.command_line.failure import CommandError
-from ottla.command_line.session import on_stop_signals, run, say
+from ottla.command_line.running import on_stop_signals, run, say
 from ottla.zookeeper.files import Peer
 from ottla.zookeeper.member import ZooKeeperMember
 from ottla.zookeeper.server import ZooKeeperEnsemble

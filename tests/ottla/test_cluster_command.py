@@ -250,6 +250,15 @@ def test_a_registry_that_dies_is_reported(tmp_path):
     assert running.errors.endswith("ottla: no process of the cluster is left\n")
 
 
+def test_its_start_does_not_wait_for_what_it_does_not_need():
+    script = (
+        "import sys, ottla.app, ottla.commands.cluster, ottla.commands.registry\n"
+        "print({'client.admin.admin', 'kazoo.client', 'broker.broker'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_a_registry_that_cannot_start(tmp_path):
     (tmp_path / "registry").mkdir()
     (tmp_path / "registry" / "registry.sqlite").write_bytes(bytes(range(256)) * 64)
