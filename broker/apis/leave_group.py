@@ -19,12 +19,12 @@ class LeaveGroupHandler(Handler[LeaveGroupRequest, LeaveGroupResponse]):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(self, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    async def handle(self, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
         """See the module docstring. Before version 3 there is one member, and its error is that of the answer."""
         groups = self._services.coordination.groups
         if context.api_version >= FIRST_VERSION_WITH_MEMBERS:
-            return groups.leave(request.group_id, request.members)
-        response = groups.leave(request.group_id, [MemberIdentity(member_id=request.member_id)])
+            return await groups.leave(request.group_id, request.members)
+        response = await groups.leave(request.group_id, [MemberIdentity(member_id=request.member_id)])
         member_code = response.members[0].error_code if response.members else ErrorCode.NONE
         return LeaveGroupResponse(error_code=response.error_code or member_code)
 

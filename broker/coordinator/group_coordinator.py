@@ -23,7 +23,6 @@ from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup, ConsumerGroupState
 from broker.coordinator.consumer.groups import ConsumerGroups
 from broker.coordinator.consumer.membership import Client, refusal
-from broker.coordinator.consumer.update import GroupError
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_store import GroupStore
@@ -98,7 +97,7 @@ class GroupCoordinator:
 
     def _loaded(self, group: AnyGroup) -> None:
         if isinstance(group, ConsumerGroup):
-            self._consumers.membership.loaded(group)
+            self._consumers.loaded(group)
         else:
             with self._classic.step(group) as step:
                 step.loaded()
@@ -106,7 +105,7 @@ class GroupCoordinator:
     def unload(self, group: AnyGroup) -> None:
         """Unload a group that is deleted or that this broker stops coordinating: answer its waiting requests."""
         if isinstance(group, ConsumerGroup):
-            self._consumers.membership.unload(group)
+            group.unload()
         else:
             with self._classic.step(group) as step:
                 step.unload()
@@ -166,11 +165,10 @@ class GroupCoordinator:
         if not isinstance(group, Group):
             if member_id:
                 return join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-            try:
-                group = Group(request.group_id, self.now_ms()) if group is None else self._consumers.emptied(group)
-            except GroupError as error:
-                return join_error(error.code, member_id)
-            partition.groups[request.group_id] = group
+            emptied = Group(request.group_id, self.now_ms()) if group is None else self._consumers.emptied(group)
+            if isinstance(emptied, ErrorCode):
+                return join_error(emptied, member_id)
+            group = partition.groups[request.group_id] = emptied
         waiter: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
         with self._classic.step(group) as step:
             step.join(joining, waiter)
@@ -206,14 +204,17 @@ class GroupCoordinator:
         with self._classic.step(group) as step:
             return step.heartbeat(request)
 
-    def leave(self, group_id: str, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
-        """Handle a LeaveGroup of one or more members."""
+    async def leave(self, group_id: str, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
+        """Handle a LeaveGroup of one or more members.
+
+        A classic group answers at once, as in Kafka: it has no record of this change, only of the next generation.
+        """
         partition = self.find(group_id)
         if isinstance(partition, ErrorCode):
             return LeaveGroupResponse(error_code=partition)
         group = partition.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            return self._consumers.leave(group, identities)
+            return await self._consumers.leave(group, identities)
         if group is not None and group.state is GroupState.DEAD:
             return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return LeaveGroupResponse(

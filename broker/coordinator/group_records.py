@@ -28,6 +28,9 @@ _OFFSET_VALUE_VERSION = 3
 _OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 _GROUP_VALUE_VERSION = 3
 
+Encoded = tuple[bytes, bytes | None]
+"""The key and the value of a record; None is a tombstone."""
+
 
 def offset_key(group_id: str, partition: TopicPartition) -> bytes:
     """Encode the key of a committed offset."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 from broker.coordinator.classic.group import Group
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
 from broker.coordinator.coordinator_log import Appended, CoordinatorLog, settled
-from broker.coordinator.group_records import group_key, group_value, offset_key, offset_value
+from broker.coordinator.group_records import Encoded, group_key, group_value, offset_key, offset_value
 from broker.coordinator.offsets import Offsets, TopicPartition
 from broker.settings.config import BrokerConfig
 from protocol.compression import CompressionType
@@ -21,8 +21,6 @@ TOMBSTONES_BYTES = 256 * 1024
 """Tombstones are split into batches of about this size: a single batch could be too large for the log."""
 
 R = TypeVar("R")
-Encoded = tuple[bytes, bytes | None]
-"""The key and the value of a record; None is a tombstone."""
 
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
@@ -77,14 +75,14 @@ class GroupStore:
         return self._write(group.group_id, batch, lambda appended: finish(_group_error(appended)))
 
     def store_records(
-        self, group_id: str, records: Iterable[Encoded], finish: Callable[[Appended], R]
-    ) -> asyncio.Future[R]:
-        """Write the encoded records of a consumer group as one batch."""
+        self, group_id: str, records: Iterable[Encoded], in_log: Callable[[], None]
+    ) -> asyncio.Future[ErrorCode]:
+        """Write the records of a consumer group as one batch. Return the code for the members."""
         batch = self._batch()
         now_ms = self._now_ms()
         for key, value in records:
             batch.append(now_ms, key, value)
-        return self._write(group_id, batch, finish)
+        return self._write(group_id, batch, _consumer_error, in_log)
 
     def store_offsets(
         self,
@@ -146,7 +144,7 @@ def _group_error(appended: Appended) -> ErrorCode:
     return ErrorCode.UNKNOWN_SERVER_ERROR if appended.error in TOO_LARGE else appended.error
 
 
-def consumer_error(appended: Appended) -> ErrorCode:
+def _consumer_error(appended: Appended) -> ErrorCode:
     """Return the code for the members if the records of their consumer group could not be written."""
     if appended.error is ErrorCode.REQUEST_TIMED_OUT:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -27,9 +27,10 @@ from protocol.record_batch import iter_batches
 from protocol.versioned import decode_versioned, encode_versioned, peek_version
 from support.consumer_member import ConsumerMember, describe, settle
 from support.groups import GroupMember, commit, fetch_offsets, find_group
+from support.held_commits import hold, let_go, resign
 from support.live import Clock, live
 from support.polling import until
-from support.wire import create_topic
+from support.wire import create_topic, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _NUMBERS = itertools.count(1)
@@ -231,6 +232,28 @@ async def test_a_group_that_cannot_be_written_does_not_change(broker, client, gr
     assert sorted(staying.partitions + joining.partitions) == [0, 1, 2, 3]
 
 
+async def test_leave_group_of_a_member_of_a_consumer_group_is_answered_when_it_is_committed(
+    broker, client, group_id, topic
+):
+    await find_group(client.call, group_id)
+    await ConsumerMember(client.call, group_id, "new", topic).join()
+    classic = GroupMember(client.call, group_id, topics=(topic,))
+    await classic.join()
+    log = broker.services.coordination.group_log
+    partition = hold(broker, log, group_id)
+    sync, end = partition.sync, partition.log.log_end_offset
+    async with wire_client(broker.bootstrap_servers) as other:
+        leaving = asyncio.create_task(classic.leave())
+        await until(lambda: partition.log.log_end_offset > end, "the record is in the log")
+        assert len((await describe(other.call, group_id)).members) == 1
+        assert not leaving.done()
+        resign(broker, partition)
+        assert await leaving == ErrorCode.NOT_COORDINATOR
+        partition.sync = sync
+        broker.services.replicas.role_changed((partition.topic, partition.partition))
+        let_go(broker, partition)
+
+
 async def test_a_classic_group_is_upgraded_and_downgraded(client, group_id, topic):
     await find_group(client.call, group_id)
     classic = GroupMember(client.call, group_id, topics=(topic,))
@@ -349,7 +372,8 @@ async def test_heartbeats_are_answered_after_their_records_are_committed(tmp_pat
         store = broker.broker.services.coordination.groups._store
         written = []
 
-        def hold(group_id, records, finish):
+        def hold(group_id, records, in_log):
+            in_log()
             written.append(asyncio.get_running_loop().create_future())
             return written[-1]
 
@@ -364,7 +388,7 @@ async def test_heartbeats_are_answered_after_their_records_are_committed(tmp_pat
         assert (await describe(third.request, "g")).group_epoch == 1
         assert not joining.done()
         assert not waiting.done()
-        written[0].set_result(Appended(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 7))
+        written[0].set_result(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         assert (await joining).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         assert (await waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         assert (await again.beat(topic_partitions=None)).error_code == 0

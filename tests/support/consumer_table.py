@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
+from typing import TypeVar
 
 from broker.cluster.metadata_cache import Snapshot, TopicMetadata
 from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.classic_members import ConsumerClassic
+from broker.coordinator.consumer.decision import Decision, apply_decision
 from broker.coordinator.consumer.group import ConsumerGroup
-from broker.coordinator.consumer.membership import Client, ConsumerMembership, Reply
+from broker.coordinator.consumer.groups import RETRY_MS
+from broker.coordinator.consumer.membership import Client, ConsumerMembership
 from broker.coordinator.consumer.records import ConsumerRecord, read_record
 from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError
+from broker.coordinator.group_timers import TimerChanges, TimerKey, change_timers
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -28,6 +33,7 @@ from support.virtual_host import VirtualHost
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 Owned = Mapping[str, Sequence[int]]
+R = TypeVar("R")
 
 
 def topic_id(name: str) -> bytes:
@@ -50,7 +56,7 @@ def image(topics: Mapping[str, int]) -> TopicsImage:
 
 
 class ConsumerTable(VirtualHost):
-    """A `ClassicHost`, one consumer group at it, and the requests of its members."""
+    """A `ConsumerHost`, one consumer group at it, and the requests of its members, answered at once."""
 
     def __init__(self, topics: Mapping[str, int] = MappingProxyType({}), *, max_consumers: int = 1 << 31) -> None:
         super().__init__()
@@ -60,13 +66,9 @@ class ConsumerTable(VirtualHost):
         self.heartbeat_interval_ms = 5_000
         self.max_consumers = max_consumers
         self.refuses = False
-        self.downgrades: bool | None = None
+        self.downgrades = False
         self.log: list[tuple[bytes, bytes | None]] = []
         self.batches = 0
-        self.committed: object = None
-        """Stands for the future of the last batch."""
-        self.reply: Reply | None = None
-        """The last one to a heartbeat."""
         self.group = ConsumerGroup("g")
         self.membership = ConsumerMembership(self)
         self.classic = ConsumerClassic(self, self.membership)
@@ -78,21 +80,43 @@ class ConsumerTable(VirtualHost):
     def new_member_id(self) -> str:
         return self.new_uuid()
 
-    def write(self, group_id: str, records: Sequence[tuple[bytes, bytes | None]]) -> object:
-        if self.refuses:
-            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "refused")
-        if records:
-            self.log += records
-            self.batches += 1
-            self.committed = object()
-        return self.committed
-
-    def downgrade(self, *_: object) -> object | None:
-        if self.downgrades is False:
-            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "refused")
+    def may_downgrade(self, size: int) -> bool:
         return self.downgrades
 
-    downgrade_replaced = downgrade
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def carry_out(self, decision: Decision[R]) -> R:
+        """Write the records of a decision, and apply it."""
+        batch = decision.batch
+        if batch:
+            if self.refuses:
+                raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "refused")
+            self.log += batch
+            self.batches += 1
+        if decision.downgrade is not None:
+            self.group.unload()
+        else:
+            self.set_timers(apply_decision(self.group, decision))
+        return decision.response
+
+    def set_timers(self, changes: TimerChanges) -> None:
+        """Set and cancel timers of the group."""
+        change_timers(self.group.timers, changes, self.call_later, partial(self._expired, self.group))
+
+    def _expired(self, group: ConsumerGroup, key: TimerKey) -> None:
+        del group.timers[key]
+        decision = self.membership.expired(group, *key)
+        try:
+            if decision is not None:
+                self.carry_out(decision)
+        except GroupError:
+            self.set_timers({key: RETRY_MS})
+
+    def load(self, group: ConsumerGroup) -> None:
+        """Replace the group by another one, for example one that was replayed."""
+        self.group.unload()
+        self.group = group
+        self.set_timers(self.membership.timers_of(group))
 
     # -- what the log says -------------------------------------------------------------------------------------------
 
@@ -144,13 +168,14 @@ class ConsumerTable(VirtualHost):
         )
         try:
             if epoch < 0:
-                self.reply = self.membership.leave(self.group, request)
+                answer = self.carry_out(self.membership.leave(self.group, request))
             else:
-                self.reply = self.membership.heartbeat(self.group, request, Client("c", "/127.0.0.1"), ())
+                decision = self.membership.heartbeat(self.group, request, Client("c", "/127.0.0.1"))
+                answer = self.carry_out(decision)
         except GroupError as error:
             return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=str(error))
         self.written()
-        return self.reply.response
+        return answer
 
     def join_classic(self, member_id: str, metadata: bytes, **changes: object) -> JoinGroupResponse:
         """JoinGroup of a member of the classic protocol, answered at once."""
@@ -168,25 +193,26 @@ class ConsumerTable(VirtualHost):
             reason=None,
         )._replace(**changes)
         try:
-            reply = self.classic.join(self.group, joining)
+            answer = self.carry_out(self.classic.join(self.group, joining))
         except GroupError as error:
             return JoinGroupResponse(error_code=error.code)
         self.written()
-        return reply.response
+        return answer
 
     def sync_classic(self, member_id: str, generation: int, **changes: object) -> SyncGroupResponse:
         """SyncGroup of a member of the classic protocol."""
         claims = {"protocol_type": "consumer", "protocol_name": "range"} | changes
         request = SyncGroupRequest(member_id=member_id, generation_id=generation, **claims)
         try:
-            return self.classic.sync(self.group, request).response
+            return self.carry_out(self.classic.sync(self.group, request))
         except GroupError as error:
             return SyncGroupResponse(error_code=error.code)
 
     def beat_classic(self, member_id: str, generation: int) -> ErrorCode:
         """Heartbeat of a member of the classic protocol."""
         try:
-            return self.classic.heartbeat(self.group, HeartbeatRequest(member_id=member_id, generation_id=generation))
+            request = HeartbeatRequest(member_id=member_id, generation_id=generation)
+            return self.carry_out(self.classic.heartbeat(self.group, request))
         except GroupError as error:
             return error.code
 

@@ -11,11 +11,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from broker.coordinator.group_timers import TimerKey
+
 SESSION, PENDING, JOIN, SYNC = "session", "pending", "join", "sync"
 """Kinds of timers: a member's session, a pending member id, the join phase and the sync phase of a rebalance."""
-TimerKey = tuple[str, str]
-"""The kind and the member id ("" for a timer of the group)."""
-
 
 Waiter = asyncio.Future
 """A request that waits for its answer. A group only stores it; `ClassicGroups` sets the result."""
@@ -51,5 +50,5 @@ class Decision:
     def __init__(self) -> None:
         self.answers: list[tuple[Waiter[Any], Any]] = []
         self.timers: dict[TimerKey, int | None] = {}
-        """The delay in ms of each timer to set; None to cancel the timer."""
+        """See `TimerChanges`."""
         self.write: Write | None = None

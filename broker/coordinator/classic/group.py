@@ -13,8 +13,9 @@ from collections import Counter
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from broker.coordinator.classic.decision import TimerKey, Waiter
+from broker.coordinator.classic.decision import Waiter
 from broker.coordinator.classic.member import Member
+from broker.coordinator.group_timers import TimerKey
 from broker.coordinator.offsets import GroupOffsets
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError

@@ -9,14 +9,14 @@ committed or has failed, the next step handles the outcome, and its decision is 
 
 from __future__ import annotations
 
-from asyncio import TimerHandle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from broker.coordinator.classic.decision import TimerKey, Write
+from broker.coordinator.classic.decision import Write
 from broker.coordinator.classic.group import Group
 from broker.coordinator.classic.membership import Membership
+from broker.coordinator.group_timers import CallLater, TimerKey, change_timers
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 
@@ -30,10 +30,10 @@ class ClassicGroups:
         *,
         now_ms: Callable[[], int],
         new_uuid: Callable[[], str],
-        call_later: Callable[[int, Callable[[], None]], TimerHandle],
+        call_later: CallLater,
         store: Callable[[Group, Mapping[str, bytes], Callable[[ErrorCode], None]], object],
     ) -> None:
-        """call_later: takes a delay in ms and a callback. store: see `GroupStore.store_group`."""
+        """store: see `GroupStore.store_group`."""
         self._config = config
         self._now_ms = now_ms
         self._new_uuid = new_uuid
@@ -49,12 +49,8 @@ class ClassicGroups:
 
     def _carry_out(self, step: Membership) -> None:
         group, decision = step.group, step.take_decision()
-        for key, delay_ms in decision.timers.items():
-            timer = group.timers.pop(key, None)
-            if timer is not None:
-                timer.cancel()
-            if delay_ms is not None:
-                group.timers[key] = self._call_later(delay_ms, partial(self._expired, group, key))
+        if decision.timers:
+            change_timers(group.timers, decision.timers, self._call_later, partial(self._expired, group))
         for waiter, response in decision.answers:
             if not waiter.done():
                 waiter.set_result(response)

@@ -14,21 +14,15 @@ from collections.abc import Iterable
 
 from broker.coordinator.classic.group import CONSUMER, NEWEST_SUBSCRIPTION, join_error
 from broker.coordinator.classic.membership import Joining
+from broker.coordinator.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, Decision
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import Assignment, ClassicMember, ConsumerMember, MemberState, assignment_of
-from broker.coordinator.consumer.membership import (
-    JOIN,
-    REBALANCE,
-    SESSION,
-    SYNC,
-    ConsumerMembership,
-    Reply,
-    claimed_static,
-)
-from broker.coordinator.consumer.migration import ClassicHost, serialized_assignment
+from broker.coordinator.consumer.membership import ConsumerHost, ConsumerMembership, claimed_static
+from broker.coordinator.consumer.migration import serialized_assignment
 from broker.coordinator.consumer.records import ConsumerRecord
 from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError, remove_members, replace_static, update_member
+from broker.coordinator.group_timers import TimerKey
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -42,16 +36,16 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerClassic:
-    """The operations of members that use the classic protocol. A rejected request raises GroupError."""
+    """The steps of members that use the classic protocol. A rejected request raises GroupError."""
 
-    def __init__(self, host: ClassicHost, membership: ConsumerMembership) -> None:
+    def __init__(self, host: ConsumerHost, membership: ConsumerMembership) -> None:
         self._host = host
         self._membership = membership
 
     # -- join --------------------------------------------------------------------------------------------------------
 
-    def join(self, group: ConsumerGroup, joining: Joining) -> Reply[JoinGroupResponse]:
-        """Handle JoinGroup. The response waits for the commit of its records, not for other members."""
+    def join(self, group: ConsumerGroup, joining: Joining) -> Decision[JoinGroupResponse]:
+        """Handle JoinGroup. It does not wait for other members."""
         host, membership = self._host, self._membership
         is_new = not joining.member_id
         member_id = joining.member_id or host.new_member_id()
@@ -60,7 +54,7 @@ class ConsumerClassic:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocols are not supported by the group")
         subscription = _subscription(joining)
         if is_new and joining.requires_member_id:
-            return Reply(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id), None)
+            return Decision(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         records, member = self._member(group, joining, member_id, is_new=is_new)
         old_static = group.static_member(joining.group_instance_id)
         image = host.image
@@ -82,16 +76,16 @@ class ConsumerClassic:
         )
         records += update.records
         if old_static is not None:
-            committed = host.downgrade_replaced(group, old_static, updated, records)
-            if committed is not None:
-                return Reply(response, committed)
-        committed = membership.write(group, records)
-        group.image = image
-        for kind in (JOIN, REBALANCE):
-            membership.expect_no_longer(group, member_id, kind)
-        membership.expect(group, member_id, SESSION, joining.session_timeout_ms)
-        membership.expect(group, member_id, SYNC, joining.rebalance_timeout_ms)
-        return Reply(response, committed)
+            downgrade = membership.downgrade(group, old_static, response, joining=updated, records=records)
+            if downgrade is not None:
+                return downgrade
+        timers = {
+            (JOIN, member_id): None,
+            (REBALANCE, member_id): None,
+            (SESSION, member_id): joining.session_timeout_ms,
+            (SYNC, member_id): joining.rebalance_timeout_ms,
+        }
+        return Decision(response, records, timers, image)
 
     def _member(
         self, group: ConsumerGroup, joining: Joining, member_id: str, *, is_new: bool
@@ -107,7 +101,7 @@ class ConsumerClassic:
 
     # -- sync, heartbeat ---------------------------------------------------------------------------------------------
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> Reply[SyncGroupResponse]:
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> Decision[SyncGroupResponse]:
         """Handle SyncGroup: return the member's assignment."""
         member_id = request.member_id
         member, classic = _claimed(group, member_id, request.group_instance_id)
@@ -116,24 +110,22 @@ class ConsumerClassic:
         if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member has joined with protocol {name}")
         if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, restart=False)
-            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
+            return Decision(
+                SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), timers=_join_timer(group, member)
+            )
         response = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=serialized_assignment(member.assigned, classic.protocols[0][1], self._host.image),
         )
-        committed = self._membership.write(group, [])
-        self._membership.expect_no_longer(group, member_id, SYNC)
-        self._membership.expect(group, member_id, SESSION, classic.session_timeout_ms)
-        return Reply(response, committed)
+        return Decision(response, timers={(SYNC, member_id): None, (SESSION, member_id): classic.session_timeout_ms})
 
-    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
-        """Handle Heartbeat. Returns REBALANCE_IN_PROGRESS if the member has to join again."""
+    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> Decision[ErrorCode]:
+        """Handle Heartbeat. The answer is REBALANCE_IN_PROGRESS if the member has to join again."""
         member_id = request.member_id
         member, classic = _claimed(group, member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
-        self._membership.expect(group, member_id, SESSION, classic.session_timeout_ms)
+        session = {(SESSION, member_id): classic.session_timeout_ms}
         has_something_to_get = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
         if (
             member.epoch < group.epoch
@@ -141,24 +133,18 @@ class ConsumerClassic:
             or has_something_to_get
             or (group.image is not self._host.image and self._have_topics_changed(group))
         ):
-            self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, restart=False)
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+            return Decision(ErrorCode.REBALANCE_IN_PROGRESS, timers=session | _join_timer(group, member))
+        # The topics are equal, and are compared again only after the next change of the metadata.
+        return Decision(ErrorCode.NONE, timers=session, image=self._host.image)
 
     def _have_topics_changed(self, group: ConsumerGroup) -> bool:
-        """Whether the group's topics differ from the cluster's, so that the next JoinGroup computes a new target.
-
-        If they are equal, they are compared again only after the next change of the metadata.
-        """
+        """Whether the group's topics differ from the cluster's, so that the next JoinGroup computes a new target."""
         records = remove_members(group, [], image=self._host.image, now_ms=self._host.now_ms())
-        if len(records) > 1:  # more than the record of the group epoch
-            return True
-        group.image = self._host.image
-        return False
+        return len(records) > 1  # more than the record of the group epoch
 
     # -- leave -------------------------------------------------------------------------------------------------------
 
-    def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
+    def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> Decision[LeaveGroupResponse]:
         """Handle LeaveGroup. An administrator may name a static member by its instance id alone."""
         answered: list[MemberResponse] = []
         leaving: dict[str, ConsumerMember] = {}
@@ -177,12 +163,11 @@ class ConsumerClassic:
             answered.append(
                 MemberResponse(member_id=member_id, group_instance_id=identity.group_instance_id, error_code=code)
             )
-        if leaving:
-            image = self._host.image
-            records = remove_members(group, list(leaving.values()), image=image, now_ms=self._host.now_ms())
-            self._membership.write(group, records)
-            group.image = image
-        return LeaveGroupResponse(members=answered)
+        response, image = LeaveGroupResponse(members=answered), self._host.image
+        if not leaving:
+            return Decision(response)
+        records = remove_members(group, list(leaving.values()), image=image, now_ms=self._host.now_ms())
+        return Decision(response, records, image=image)
 
 
 def _claimed(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tuple[ConsumerMember, ClassicMember]:
@@ -195,6 +180,12 @@ def _claimed(group: ConsumerGroup, member_id: str, instance_id: str | None) -> t
     if member.classic is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} does not use the classic protocol")
     return member, member.classic
+
+
+def _join_timer(group: ConsumerGroup, member: ConsumerMember) -> dict[TimerKey, int]:
+    """Return the timer of a member that has to join again. A timer that is running is not restarted."""
+    key = (JOIN, member.member_id)
+    return {} if key in group.timers else {key: member.rebalance_timeout_ms}
 
 
 def _check_generation(member: ConsumerMember, generation: int) -> None:

@@ -37,6 +37,7 @@ from broker.coordinator.consumer.records import (
     topics_record,
 )
 from broker.coordinator.consumer.topics import ResolvedRegex, Topics, TopicsImage
+from broker.coordinator.group_timers import TimerKey
 from broker.coordinator.offsets import GroupOffsets
 from protocol.messages.consumer_group_metadata import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -113,7 +114,7 @@ class ConsumerGroup:
         self.offsets = GroupOffsets() if offsets is None else offsets
         self.image: TopicsImage | None = None
         """The cluster's topics that the group's topics were last compared with. Not in the log."""
-        self.timers: dict[tuple[str, str], TimerHandle] = {}
+        self.timers: dict[TimerKey, TimerHandle] = {}
         """The members' timers by kind and member id. Not in the log."""
         self.is_dead = False
         """Whether this broker has unloaded the group: another broker coordinates it, or it is a classic group now."""
@@ -203,6 +204,13 @@ class ConsumerGroup:
         """Return the records that delete the group. replaced: new member ids by old ones, as already in the log."""
         ids = [(replaced or {}).get(member_id, member_id) for member_id in self.members]
         return group_tombstones(self.group_id, ids, self.regexes)
+
+    def unload(self) -> None:
+        """Mark the group as dead and cancel its timers: it is moved to another broker, deleted, or made classic."""
+        self.is_dead = True
+        for timer in self.timers.values():
+            timer.cancel()
+        self.timers.clear()
 
     # -- derived values ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The consumer groups of a broker: finds, creates and migrates groups, and writes their records to the log.
+"""The consumer groups of a broker: finds, creates and migrates groups, and carries out the decisions of their steps.
 
 A group id names one group, of either type, and the type may change:
 
@@ -14,9 +14,10 @@ Source: GroupMetadataManager, GroupCoordinatorService.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from asyncio import TimerHandle
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from broker.cluster.metadata_cache import MetadataCache
@@ -25,18 +26,19 @@ from broker.coordinator.classic.groups import ClassicGroups
 from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.assignors import assignor_name
 from broker.coordinator.consumer.classic_members import ConsumerClassic
+from broker.coordinator.consumer.decision import Decision, Downgrade, apply_decision
 from broker.coordinator.consumer.group import ConsumerGroup
-from broker.coordinator.consumer.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOTHING, Assignment, ConsumerMember
-from broker.coordinator.consumer.membership import Client, Committed, ConsumerMembership, Encoded, Reply, refusal
-from broker.coordinator.consumer.migration import downgraded, upgraded
-from broker.coordinator.consumer.records import ConsumerRecord
+from broker.coordinator.consumer.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOTHING, Assignment
+from broker.coordinator.consumer.membership import Client, ConsumerMembership, refusal
+from broker.coordinator.consumer.migration import upgraded
 from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError
 from broker.coordinator.consumer.validation import check_request
-from broker.coordinator.coordinator_log import NO_OFFSET, Appended
+from broker.coordinator.coordinator_log import settled
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
-from broker.coordinator.group_records import group_key, group_value
-from broker.coordinator.group_store import GroupStore, consumer_error
+from broker.coordinator.group_records import Encoded, group_key
+from broker.coordinator.group_store import GroupStore
+from broker.coordinator.group_timers import CallLater, TimerChanges, TimerKey, change_timers
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
@@ -47,17 +49,22 @@ from protocol.messages.consumer_group_describe import TopicPartitions as Describ
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
-from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 logger = logging.getLogger(__name__)
 
+Committed = asyncio.Future[ErrorCode]
+"""Done when the records are committed or have failed."""
+
+RETRY_MS = 500
+"""The wait before another attempt to remove a timed out member, if the log could not be written."""
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """The member types of ConsumerGroupDescribe."""
 
 
 class ConsumerGroups:
-    """See the module docstring. Implements `ConsumerHost` and `ClassicHost` for its groups."""
+    """See the module docstring. It is the `ConsumerHost` of its groups."""
 
     def __init__(
         self,
@@ -67,12 +74,12 @@ class ConsumerGroups:
         metadata: MetadataCache,
         config: BrokerConfig,
         now_ms: Callable[[], int],
-        call_later: Callable[[int, Callable[[], None]], TimerHandle],
+        call_later: CallLater,
         new_uuid: Callable[[], str],
         classic: ClassicGroups,
     ) -> None:
         self.now_ms = now_ms
-        self.call_later = call_later
+        self._call_later = call_later
         self.new_member_id = new_uuid
         self._partitions = partitions
         self._store = store
@@ -81,13 +88,14 @@ class ConsumerGroups:
         self._classic = classic
         self._image = TopicsImage(metadata.snapshot)
         self._last_write: dict[str, Committed] = {}
+        """By group id: the last write, until it is committed or has failed."""
         names = (assignor_name(setting) for setting in config.group_consumer_assignors)
         self.assignors = tuple(dict.fromkeys(name for name in names if name is not None))
         policy = config.group_consumer_migration_policy.lower()
         self._can_upgrade = policy in ("upgrade", "bidirectional")
         self._can_downgrade = policy in ("downgrade", "bidirectional")
-        self.membership = ConsumerMembership(self)
-        self._members_of_classic = ConsumerClassic(self, self.membership)
+        self._membership = ConsumerMembership(self)
+        self._members_of_classic = ConsumerClassic(self, self._membership)
 
     # -- the host of the groups --------------------------------------------------------------------------------------
 
@@ -97,23 +105,6 @@ class ConsumerGroups:
         if not self._image.is_of(self._metadata.snapshot):
             self._image = TopicsImage(self._metadata.snapshot)
         return self._image
-
-    def write(self, group_id: str, records: Sequence[Encoded]) -> Committed | None:
-        """See `ConsumerHost`."""
-        return self._append(group_id, records) if records else self._last_write.get(group_id)
-
-    def _append(self, group_id: str, records: Sequence[Encoded]) -> Committed:
-        appended = self._store.store_records(group_id, records, _outcome_of_write)
-        if appended.done() and appended.result().error and appended.result().base_offset == NO_OFFSET:
-            raise GroupError(consumer_error(appended.result()), f"the change of group {group_id} could not be written")
-
-        def forget(written: Committed) -> None:
-            if self._last_write.get(group_id) is written:
-                del self._last_write[group_id]
-
-        self._last_write[group_id] = appended
-        appended.add_done_callback(forget)
-        return appended
 
     @property
     def default_assignor(self) -> str:
@@ -135,66 +126,77 @@ class ConsumerGroups:
         """See `ConsumerHost`."""
         return self._config.group_consumer_heartbeat_interval_ms
 
-    def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember) -> Committed | None:
+    def may_downgrade(self, size: int) -> bool:
         """See `ConsumerHost`."""
-        size = len(group.members) - 1
-        if not size or not self._may_downgrade(group, leaving, size):
-            return None
-        reason = f"its last member of the new protocol has left: {leaving.member_id}"
-        return self._downgrade(group, leaving, None, group.tombstones(), reason)
+        return self._can_downgrade and size <= self._config.group_max_size
 
-    def downgrade_replaced(
-        self,
-        group: ConsumerGroup,
-        old: ConsumerMember,
-        new: ConsumerMember,
-        records: Sequence[ConsumerRecord],
-    ) -> Committed | None:
-        """See `ClassicHost`."""
-        if not self._may_downgrade(group, old, len(group.members)):
-            return None
-        before = [*records, *group.tombstones({old.member_id: new.member_id})]
-        return self._downgrade(group, old, new, before, None)
+    # -- decisions ---------------------------------------------------------------------------------------------------
 
-    def _may_downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, size: int) -> bool:
-        return (
-            self._can_downgrade
-            and leaving.member_id in group.members
-            and group.are_all_classic_but(leaving.member_id)
-            and size <= self._config.group_max_size
-        )
+    def _carry_out(
+        self, group: ConsumerGroup, decision: Decision[Any], also: Callable[[], None] | None = None
+    ) -> Committed:
+        """Write the records of a decision, and apply it as soon as they are in the log. also: called after that.
 
-    def _downgrade(
-        self,
-        group: ConsumerGroup,
-        leaving: ConsumerMember,
-        joining: ConsumerMember | None,
-        before: Sequence[ConsumerRecord],
-        reason: str | None,
-    ) -> Committed | None:
-        """Replace a consumer group by a classic group. Returns None if a member's metadata cannot be read.
-
-        reason: why the classic group rebalances; None if it does not rebalance. Raises GroupError.
+        Return the code for the client, once the records are committed or have failed. A decision without records waits
+        for the last write of its group, because its answer may depend on it.
         """
-        partition = self._partitions.of(group.group_id)
-        if partition is None:
-            raise GroupError(ErrorCode.NOT_COORDINATOR, f"group {group.group_id} is not coordinated here")
-        try:
-            classic = downgraded(group, leaving, joining, self.image, self.now_ms())
-        except ProtocolError as error:
-            logger.warning("group %s cannot become a classic group: %s", group.group_id, error)
-            return None
-        assignments = {member.member_id: member.assignment for member in classic.members.values()}
-        written = (group_key(group.group_id), group_value(classic, assignments))
-        committed = self._append(group.group_id, [*(record.encoded() for record in before), written])
-        logger.info("group %s is a classic group again in generation %d", group.group_id, classic.generation)
-        self.membership.unload(group)
+
+        def in_log() -> None:
+            self._apply(group, decision)
+            if also is not None:
+                also()
+
+        batch = decision.batch
+        if not batch:
+            in_log()
+            return self._last_write.get(group.group_id) or settled(ErrorCode.NONE)
+        committed = self._store.store_records(group.group_id, batch, in_log)
+        if not committed.done():
+            self._last_write[group.group_id] = committed
+            committed.add_done_callback(partial(self._forget_write, group.group_id))
+        return committed
+
+    def _forget_write(self, group_id: str, written: Committed) -> None:
+        if self._last_write.get(group_id) is written:
+            del self._last_write[group_id]
+
+    def _apply(self, group: ConsumerGroup, decision: Decision[Any]) -> None:
+        if decision.downgrade is not None:
+            self._downgrade(group, decision.downgrade)
+            return
+        epoch = group.assignment_epoch
+        self._set_timers(group, apply_decision(group, decision))
+        if group.assignment_epoch != epoch:
+            logger.info("group %s has %d members in epoch %d", group.group_id, len(group.members), group.epoch)
+
+    def _downgrade(self, group: ConsumerGroup, downgrade: Downgrade) -> None:
+        """Replace a consumer group by a classic group."""
+        partition, classic = self._partitions.of(group.group_id), downgrade.group
+        assert partition is not None
+        logger.info("group %s is a classic group in generation %d", group.group_id, classic.generation)
+        group.unload()
         partition.groups[group.group_id] = classic
         with self._classic.step(classic) as step:
             step.loaded()
-            if reason is not None:
-                step.begin(reason)
-        return committed
+            if downgrade.reason is not None:
+                step.begin(downgrade.reason)
+
+    def _set_timers(self, group: ConsumerGroup, changes: TimerChanges) -> None:
+        change_timers(group.timers, changes, self._call_later, partial(self._expired, group))
+
+    def _expired(self, group: ConsumerGroup, key: TimerKey) -> None:
+        del group.timers[key]
+        decision = self._membership.expired(group, *key)
+        if decision is None:
+            return
+        committed = self._carry_out(group, decision)
+        if committed.done() and committed.result():
+            logger.debug("group %s: %s cannot be removed yet: %s", group.group_id, key[1], committed.result().name)
+            self._set_timers(group, {key: RETRY_MS})
+
+    def loaded(self, group: ConsumerGroup) -> None:
+        """Start the timers of a group that has been loaded from the log, or created."""
+        self._set_timers(group, self._membership.timers_of(group))
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
@@ -202,57 +204,51 @@ class ConsumerGroups:
         self, partition: GroupsPartition, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
     ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
         """Handle ConsumerGroupHeartbeat. Returns a coroutine if records have to be committed before the response."""
+        also = None
+        found = partition.groups.get(request.group_id)
         try:
             check_request(request, version, self.assignors)
-            reply = self._heartbeat(partition, request, client)
+            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+                group = _consumer_group(found, request.group_id)
+                decision = self._membership.leave(group, request)
+            elif isinstance(found, ConsumerGroup):
+                group = found
+                decision = self._membership.heartbeat(group, request, client)
+            elif request.member_epoch:
+                raise _not_found(request.group_id, found)
+            else:
+                group, conversion = self._new_group(found, request.group_id)
+                decision = self._membership.heartbeat(group, request, client, conversion)
+                also = partial(self._begin, partition, found, group)
         except GroupError as refused:
             return refusal(refused.code, str(refused))
-        return reply.response if reply.committed is None else self._when_committed(request.group_id, reply)
+        committed = self._carry_out(group, decision, also)
+        if not committed.done():
+            return self._when_committed(group, committed, decision.response)
+        return _answer(group, committed.result(), decision.response)
 
     async def _when_committed(
-        self, group_id: str, reply: Reply[ConsumerGroupHeartbeatResponse]
+        self, group: ConsumerGroup, committed: Committed, response: ConsumerGroupHeartbeatResponse
     ) -> ConsumerGroupHeartbeatResponse:
-        error = await _outcome(reply)
-        return refusal(error, f"the change of group {group_id} is not committed") if error else reply.response
+        return _answer(group, await committed, response)
 
-    def _heartbeat(
-        self, partition: GroupsPartition, request: ConsumerGroupHeartbeatRequest, client: Client
-    ) -> Reply[ConsumerGroupHeartbeatResponse]:
-        found = partition.groups.get(request.group_id)
-        if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-            return self.membership.leave(_consumer_group(found, request.group_id), request)
-        if isinstance(found, ConsumerGroup):
-            return self.membership.heartbeat(found, request, client, ())
-        if request.member_epoch:
-            raise _not_found(request.group_id, found)
-        return self._begin(partition, found, request, client)
+    def _new_group(self, classic: Group | None, group_id: str) -> tuple[ConsumerGroup, list[Encoded]]:
+        """Return a consumer group for a new group id, or in place of a classic group, and the records of the change."""
+        if classic is None:
+            return ConsumerGroup(group_id), []
+        conversion: list[Encoded] = [(group_key(group_id), None)] if classic.generation > 0 else []
+        if classic.state is GroupState.EMPTY:
+            return ConsumerGroup(group_id, classic.offsets), conversion
+        group = self._upgraded(classic)
+        return group, [*conversion, *(record.encoded() for record in group.records())]
 
-    def _begin(
-        self,
-        partition: GroupsPartition,
-        classic: Group | None,
-        request: ConsumerGroupHeartbeatRequest,
-        client: Client,
-    ) -> Reply[ConsumerGroupHeartbeatResponse]:
-        """Handle the first heartbeat of a new group, of an empty classic group, or of a classic group to upgrade."""
-        group_id = request.group_id
-        before: list[Encoded] = []
-        group = ConsumerGroup(group_id)
-        if classic is not None:
-            if classic.generation > 0:
-                before.append((group_key(group_id), None))
-            if classic.state is GroupState.EMPTY:
-                group = ConsumerGroup(group_id, classic.offsets)
-            else:
-                group = self._upgraded(classic)
-                before += [record.encoded() for record in group.records()]
-        reply = self.membership.heartbeat(group, request, client, before)
+    def _begin(self, partition: GroupsPartition, classic: Group | None, group: ConsumerGroup) -> None:
+        """Take over a new group, in place of the classic group if there is one."""
         if classic is not None:
             with self._classic.step(classic) as step:
                 step.unload(ErrorCode.REBALANCE_IN_PROGRESS)
-        partition.groups[group_id] = group
-        self.membership.loaded(group)
-        return reply
+        partition.groups[group.group_id] = group
+        self.loaded(group)
 
     def _upgraded(self, classic: Group) -> ConsumerGroup:
         if (
@@ -272,53 +268,46 @@ class ConsumerGroups:
 
     # -- requests of the classic protocol ----------------------------------------------------------------------------
 
-    def emptied(self, group: ConsumerGroup) -> Group:
-        """Delete an empty consumer group, and return the empty classic group with its offsets. Raises GroupError."""
-        self._append(group.group_id, [one.encoded() for one in group.tombstones()])
-        self.membership.unload(group)
+    def emptied(self, group: ConsumerGroup) -> Group | ErrorCode:
+        """Replace an empty consumer group by an empty classic group with its offsets, or return the error."""
         classic = Group(group.group_id, self.now_ms())
         classic.offsets = group.offsets
-        return classic
+        tombstones = [record.encoded() for record in group.tombstones()]
+        committed = self._carry_out(group, Decision(None, conversion=tombstones, downgrade=Downgrade(classic, None)))
+        return committed.result() or classic if committed.done() else classic
 
     async def join(self, group: ConsumerGroup, joining: Joining) -> JoinGroupResponse:
         """Handle JoinGroup."""
         try:
-            reply = self._members_of_classic.join(group, joining)
+            decision = self._members_of_classic.join(group, joining)
         except GroupError as refused:
             return join_error(refused.code, joining.member_id)
-        error = await _outcome(reply)
-        return join_error(error, reply.response.member_id) if error else reply.response
+        error = await self._carry_out(group, decision)
+        return join_error(error, decision.response.member_id) if error else decision.response
 
     async def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> SyncGroupResponse:
         """Handle SyncGroup."""
         try:
-            reply = self._members_of_classic.sync(group, request)
+            decision = self._members_of_classic.sync(group, request)
         except GroupError as refused:
             return SyncGroupResponse(error_code=refused.code)
-        error = await _outcome(reply)
-        return SyncGroupResponse(error_code=error) if error else reply.response
+        error = await self._carry_out(group, decision)
+        return SyncGroupResponse(error_code=error) if error else decision.response
 
     def classic_heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
-        """Handle Heartbeat."""
+        """Handle Heartbeat. It does not wait for earlier writes: the answer does not contain an assignment."""
         try:
-            return self._members_of_classic.heartbeat(group, request)
-        except GroupError as error:
-            return error.code
+            decision = self._members_of_classic.heartbeat(group, request)
+        except GroupError as refused:
+            return refused.code
+        self._carry_out(group, decision)
+        return decision.response
 
-    def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
+    async def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
         """Handle LeaveGroup."""
-        identities = list(identities)
-        try:
-            return self._members_of_classic.leave(group, identities)
-        except GroupError as error:
-            return LeaveGroupResponse(
-                members=[
-                    MemberResponse(
-                        member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error.code
-                    )
-                    for one in identities
-                ]
-            )
+        decision = self._members_of_classic.leave(group, identities)
+        error = await self._carry_out(group, decision)
+        return LeaveGroupResponse(error_code=error) if error else decision.response
 
     # -- describe ----------------------------------------------------------------------------------------------------
 
@@ -350,13 +339,10 @@ class ConsumerGroups:
         )
 
 
-def _outcome_of_write(appended: Appended) -> Appended:
-    return appended
-
-
-async def _outcome(reply: Reply[Any]) -> ErrorCode:
-    """Wait until the records that a response depends on are committed or have failed, and return the error code."""
-    return ErrorCode.NONE if reply.committed is None else consumer_error(await reply.committed)
+def _answer(
+    group: ConsumerGroup, code: ErrorCode, response: ConsumerGroupHeartbeatResponse
+) -> ConsumerGroupHeartbeatResponse:
+    return refusal(code, f"the change of group {group.group_id} is not committed") if code else response
 
 
 def _described(assignment: Assignment, image: TopicsImage) -> DescribedAssignment:

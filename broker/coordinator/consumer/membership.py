@@ -2,19 +2,17 @@
 
 A member is removed when it sends no heartbeat for the session timeout, or does not revoke partitions within its
 rebalance timeout. A static member (group.instance.id) that leaves with epoch -2 keeps its assignment for the session
-timeout. Each step is appended to the log and then applied; the response is sent once the records are committed. If the
-append fails, the group does not change.
-No I/O: the `ConsumerHost` provides storage, time, ids and settings. Source: GroupMetadataManager.
+timeout. A step changes nothing: it returns a `Decision`, or raises GroupError for a request that is rejected.
+No I/O: the `ConsumerHost` provides time, ids, topics and settings. Source: GroupMetadataManager.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from asyncio import TimerHandle
-from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
+from broker.coordinator.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, Decision, Downgrade
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import (
     LEAVE_STATIC_EPOCH,
@@ -24,11 +22,14 @@ from broker.coordinator.consumer.member import (
     MemberState,
     assignment_of,
 )
+from broker.coordinator.consumer.migration import downgraded
 from broker.coordinator.consumer.records import ConsumerRecord, current_record
 from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError, remove_members, replace_static, update_member
-from broker.coordinator.coordinator_log import Appended
+from broker.coordinator.group_records import Encoded, group_key, group_value
+from broker.coordinator.group_timers import TimerChanges, TimerKey
 from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
 from protocol.messages.consumer_group_heartbeat import (
     Assignment as AnsweredAssignment,
 )
@@ -40,34 +41,14 @@ from protocol.messages.consumer_group_heartbeat import (
 
 logger = logging.getLogger(__name__)
 
-SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
-"""The kinds of timers; JOIN and SYNC are used for members of the classic protocol only."""
-RETRY_MS = 500
-"""The wait before another attempt to remove a timed out member, if the log could not be written."""
-
 R = TypeVar("R")
-Encoded = tuple[bytes, bytes | None]
-Committed = asyncio.Future[Appended]
-"""Done when the records are committed or have failed."""
-
-
-class Reply(NamedTuple, Generic[R]):
-    """A response that may be sent once the records of its group are committed."""
-
-    response: R
-    committed: Committed | None
-    """None if there is nothing to wait for."""
 
 
 class ConsumerHost(Protocol):
-    """What consumer groups need from the broker."""
+    """What consumer groups need to know."""
 
     def now_ms(self) -> int:
         """Return the wall clock time in ms."""
-        ...
-
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> TimerHandle:
-        """Call `callback` after `delay_ms`."""
         ...
 
     def new_member_id(self) -> str:
@@ -77,14 +58,6 @@ class ConsumerHost(Protocol):
     @property
     def image(self) -> TopicsImage:
         """The topics of the cluster; the same object until the metadata change."""
-        ...
-
-    def write(self, group_id: str, records: Sequence[Encoded]) -> Committed | None:
-        """Append records to the log as one batch. They are in the log on return, so that the caller can apply them.
-
-        Without records, return the future of the group's last write, or None if all its writes are committed. Raises
-        GroupError.
-        """
         ...
 
     @property
@@ -107,11 +80,8 @@ class ConsumerHost(Protocol):
         """group.consumer.heartbeat.interval.ms."""
         ...
 
-    def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember) -> Committed | None:
-        """Downgrade the group to a classic group without `leaving` if that is its last member of the consumer protocol.
-
-        Returns None if the group is not downgraded. Raises GroupError.
-        """
+    def may_downgrade(self, size: int) -> bool:
+        """Whether a consumer group may become a classic group of `size` members."""
         ...
 
 
@@ -123,7 +93,7 @@ class Client(NamedTuple):
 
 
 class ConsumerMembership:
-    """The operations of members. A rejected request raises GroupError."""
+    """The steps of members. A rejected request raises GroupError."""
 
     def __init__(self, host: ConsumerHost) -> None:
         self._host = host
@@ -135,12 +105,9 @@ class ConsumerMembership:
         group: ConsumerGroup,
         request: ConsumerGroupHeartbeatRequest,
         client: Client,
-        before: Sequence[Encoded],
-    ) -> Reply[ConsumerGroupHeartbeatResponse]:
-        """Handle the heartbeat of a member that joins or stays.
-
-        before: records of a change of the group's type, which are written first.
-        """
+        conversion: Sequence[Encoded] = (),
+    ) -> Decision[ConsumerGroupHeartbeatResponse]:
+        """Handle the heartbeat of a member that joins or stays. conversion: see `Decision`."""
         host, group_id = self._host, group.group_id
         joins = request.member_epoch == 0
         member_id = request.member_id or host.new_member_id()
@@ -170,22 +137,19 @@ class ConsumerMembership:
         is_full = joins or (request.rebalance_timeout_ms != -1 and names_topics and owned is not None)
         if is_full or updated.assigned != member.assigned:
             response.assignment = _answered(updated.assigned)
-        epoch = group.assignment_epoch
         records += update.records
         if records and joins:
             logger.info("group %s: %s joins", group_id, member_id)
-        committed = self.write(group, records, before)
-        if group.assignment_epoch != epoch:
-            logger.info("group %s has %d members in epoch %d", group_id, len(group.members), group.epoch)
-        group.image = host.image
-        self.expect(group, member_id, SESSION, host.session_timeout_ms)
-        for kind in (JOIN, SYNC):  # the member may have used the classic protocol before
-            self.expect_no_longer(group, member_id, kind)
+        timers: dict[TimerKey, int | None] = {
+            (SESSION, member_id): host.session_timeout_ms,
+            (JOIN, member_id): None,  # the member may have used the classic protocol before
+            (SYNC, member_id): None,
+        }
         if updated.state is not MemberState.UNREVOKED_PARTITIONS:
-            self.expect_no_longer(group, member_id, REBALANCE)
+            timers[(REBALANCE, member_id)] = None
         elif updated != member:
-            self.expect(group, member_id, REBALANCE, updated.rebalance_timeout_ms)
-        return Reply(response, committed)
+            timers[(REBALANCE, member_id)] = updated.rebalance_timeout_ms
+        return Decision(response, records, timers, host.image, conversion)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         """Raise GroupError if the group is full and this is not one of its members."""
@@ -222,7 +186,7 @@ class ConsumerMembership:
 
     def leave(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
-    ) -> Reply[ConsumerGroupHeartbeatResponse]:
+    ) -> Decision[ConsumerGroupHeartbeatResponse]:
         """Handle the heartbeat of a member that leaves permanently (-1) or, if it is static, temporarily (-2)."""
         member_id, instance_id = request.member_id, request.instance_id
         if instance_id is not None:
@@ -235,87 +199,70 @@ class ConsumerMembership:
         if instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
             logger.info("group %s: static member %s leaves temporarily", group.group_id, instance_id)
             left = member._replace(epoch=LEAVE_STATIC_EPOCH, revoking=NOTHING)
-            committed = self.write(group, [current_record(group.group_id, left)])
-            self.expect_no_longer(group, member.member_id, REBALANCE)
-        else:
-            committed = self._remove(group, member, "leaves")
-        return Reply(response, committed)
+            return Decision(response, [current_record(group.group_id, left)], {(REBALANCE, member_id): None})
+        return self._remove(group, member, "leaves", response)
 
-    def _remove(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> Committed | None:
+    def _remove(self, group: ConsumerGroup, member: ConsumerMember, why: str, response: R) -> Decision[R]:
         """Remove a member, and downgrade the group if this was its last member of the consumer protocol."""
         logger.info("group %s: %s %s", group.group_id, member.member_id, why)
-        committed = self._host.downgrade(group, member)
-        if committed is None:
-            records = remove_members(group, [member], image=self._host.image, now_ms=self._host.now_ms())
-            committed = self.write(group, records)
-            group.image = self._host.image
-            self.forget_timers(group, [member.member_id])
-        return committed
+        reason = f"its last member of the new protocol has left: {member.member_id}"
+        downgrade = self.downgrade(group, member, response, reason=reason)
+        if downgrade is not None:
+            return downgrade
+        image = self._host.image
+        return Decision(response, remove_members(group, [member], image=image, now_ms=self._host.now_ms()), image=image)
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        leaving: ConsumerMember,
+        response: R,
+        *,
+        joining: ConsumerMember | None = None,
+        records: Sequence[ConsumerRecord] = (),
+        reason: str | None = None,
+    ) -> Decision[R] | None:
+        """Downgrade the group if `leaving` is its last member of the consumer protocol; None if it is not downgraded.
+
+        joining: the member that replaces `leaving`, and its `records`. reason: why the classic group rebalances.
+        """
+        size = len(group.members) - (joining is None)
+        if not (
+            size
+            and leaving.member_id in group.members
+            and group.are_all_classic_but(leaving.member_id)
+            and self._host.may_downgrade(size)
+        ):
+            return None
+        try:
+            classic = downgraded(group, leaving, joining, self._host.image, self._host.now_ms())
+        except ProtocolError as error:
+            logger.warning("group %s cannot become a classic group: %s", group.group_id, error)
+            return None
+        written = [*records, *group.tombstones({} if joining is None else {leaving.member_id: joining.member_id})]
+        assignments = {member.member_id: member.assignment for member in classic.members.values()}
+        conversion = [record.encoded() for record in written]
+        conversion.append((group_key(group.group_id), group_value(classic, assignments)))
+        return Decision(response, conversion=conversion, downgrade=Downgrade(classic, reason))
 
     # -- timeouts ----------------------------------------------------------------------------------------------------
 
-    def expect(self, group: ConsumerGroup, member_id: str, kind: str, timeout_ms: int, *, restart: bool = True) -> None:
-        """Start a timer that removes the member when it expires. restart: restart a timer that is running."""
-        if not restart and (kind, member_id) in group.timers:
-            return
-        self.expect_no_longer(group, member_id, kind)
-        if not group.is_dead:
-            group.timers[(kind, member_id)] = self._host.call_later(
-                timeout_ms, lambda: self._expired(group, member_id, kind, f"is removed ({kind} timeout)")
-            )
-
-    @staticmethod
-    def expect_no_longer(group: ConsumerGroup, member_id: str, kind: str) -> None:
-        """Cancel a timer of the member."""
-        timer = group.timers.pop((kind, member_id), None)
-        if timer is not None:
-            timer.cancel()
-
-    def _expired(self, group: ConsumerGroup, member_id: str, kind: str, why: str) -> None:
-        group.timers.pop((kind, member_id), None)
+    def expired(self, group: ConsumerGroup, kind: str, member_id: str) -> Decision[None] | None:
+        """Handle an expired timer: remove the member. None if it is not in the group any more."""
         member = group.members.get(member_id)
-        if group.is_dead or member is None:
-            return
-        try:
-            self._remove(group, member, why)
-        except GroupError as error:
-            logger.debug("group %s: %s cannot be removed yet: %s", group.group_id, member_id, error)
-            self.expect(group, member_id, kind, RETRY_MS)
+        return None if member is None else self._remove(group, member, f"is removed ({kind} timeout)", None)
 
-    def forget_timers(self, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
-        """Cancel all timers of members that have been removed."""
-        for member_id in member_ids:
-            for kind in (SESSION, REBALANCE, JOIN, SYNC):
-                self.expect_no_longer(group, member_id, kind)
-
-    # -- loading and writing -----------------------------------------------------------------------------------------
-
-    def loaded(self, group: ConsumerGroup) -> None:
-        """Start the timers of a group that has been loaded from the log, or created."""
-        for member in group.members.values():
+    def timers_of(self, group: ConsumerGroup) -> TimerChanges:
+        """Return the timers of a group that has been loaded from the log, or created."""
+        timers: dict[TimerKey, int | None] = {}
+        for member_id, member in group.members.items():
             classic = member.classic
-            timeout_ms = self._host.session_timeout_ms if classic is None else classic.session_timeout_ms
-            self.expect(group, member.member_id, SESSION, timeout_ms)
+            timers[(SESSION, member_id)] = (
+                self._host.session_timeout_ms if classic is None else classic.session_timeout_ms
+            )
             if classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
-                self.expect(group, member.member_id, REBALANCE, member.rebalance_timeout_ms)
-
-    def unload(self, group: ConsumerGroup) -> None:
-        """Mark the group as dead and cancel its timers: it is moved to another broker, deleted, or made classic."""
-        group.is_dead = True
-        for timer in group.timers.values():
-            timer.cancel()
-        group.timers.clear()
-
-    def write(
-        self, group: ConsumerGroup, records: Sequence[ConsumerRecord], before: Sequence[Encoded] = ()
-    ) -> Committed | None:
-        """Append records to the log, then apply them to the group. Raises GroupError if they cannot be appended."""
-        committed = self._host.write(group.group_id, [*before, *(record.encoded() for record in records)])
-        members_before = set(group.members)
-        for record in records:
-            group.apply(record)
-        self.forget_timers(group, members_before - set(group.members))
-        return committed
+                timers[(REBALANCE, member_id)] = member.rebalance_timeout_ms
+        return timers
 
 
 def claimed_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:

@@ -9,14 +9,10 @@ Pure. Source: KIP-848 (online migration); ConsumerGroup.fromClassicGroup, Classi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
 from broker.coordinator.classic.group import CONSUMER, NEWEST_SUBSCRIPTION, Group, GroupState
 from broker.coordinator.classic.member import Member
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import NOTHING, Assignment, ClassicMember, ConsumerMember, assignment_of
-from broker.coordinator.consumer.membership import Committed, ConsumerHost
 from broker.coordinator.consumer.records import (
     ConsumerRecord,
     current_record,
@@ -32,24 +28,6 @@ from protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from protocol.versioned import encode_versioned, peek_version
-
-
-class ClassicHost(ConsumerHost, Protocol):
-    """What the members of the classic protocol in a consumer group need from the broker."""
-
-    def downgrade_replaced(
-        self,
-        group: ConsumerGroup,
-        old: ConsumerMember,
-        new: ConsumerMember,
-        records: Sequence[ConsumerRecord],
-    ) -> Committed | None:
-        """Downgrade the group if `old`, which `new` replaces, is its last member of the consumer protocol.
-
-        records: those of the new member, which are written first. Returns None if the group is not downgraded.
-        Raises GroupError.
-        """
-        ...
 
 
 def upgraded(classic: Group, image: TopicsImage) -> ConsumerGroup:

@@ -7,6 +7,7 @@ from broker.coordinator.classic.member import Member
 from broker.coordinator.consumer.group import ConsumerGroupState
 from broker.coordinator.consumer.member import ClassicMember, MemberState
 from broker.coordinator.consumer.migration import downgraded, upgraded
+from broker.coordinator.group_records import group_key, read_group
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_protocol import (
     AssignedTopicPartition,
@@ -133,15 +134,13 @@ def test_classic_members_leave(table):
     table.beat("new", 0, topics=["t"])
     one = table.join_classic("", metadata("t")).member_id
     table.join_classic("", metadata("t"), group_instance_id="i")
-    answer = table.classic.leave(
-        table.group,
-        [
-            MemberIdentity(member_id=one),
-            MemberIdentity(member_id="", group_instance_id="i"),
-            MemberIdentity(member_id="new"),
-            MemberIdentity(member_id="", group_instance_id="j"),
-        ],
-    )
+    identities = [
+        MemberIdentity(member_id=one),
+        MemberIdentity(member_id="", group_instance_id="i"),
+        MemberIdentity(member_id="new"),
+        MemberIdentity(member_id="", group_instance_id="j"),
+    ]
+    answer = table.carry_out(table.classic.leave(table.group, identities))
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
     assert [one.error_code for one in answer.members] == [0, 0, unknown, unknown]
     assert set(table.group.members) == {"new"}
@@ -159,11 +158,31 @@ def test_a_static_member_changes_its_protocol(table):
 
 def test_a_conversion_of_the_group_that_is_not_written_is_refused(table):
     table.beat("a", 0, topics=["t"], instance_id="i")
-    table.downgrades = False
+    classic = table.join_classic("", metadata("t")).member_id
+    table.downgrades = table.refuses = True
     joined = table.join_classic("", metadata("t"), group_instance_id="i")
     assert joined.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert table.beat("a", -1, instance_id="i").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert table.group.members.keys() == {"a"}
+    assert table.group.members.keys() == {"a", classic}
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_group_is_converted_by_one_batch(table, replaced):
+    table.beat("a", 0, topics=["t"], instance_id="i")
+    table.join_classic("", metadata("t"))
+    table.downgrades, batches = True, table.batches
+    if replaced:
+        assert table.join_classic("", metadata("t"), group_instance_id="i").error_code == 0
+    else:
+        assert table.beat("a", -1, instance_id="i").error_code == 0
+    assert table.batches == batches + 1
+    key, value = table.log[-1]
+    assert key == group_key("g")
+    converted = read_group("g", value, table.now_ms())
+    assert len(converted.members) == 1 + replaced
+    assert (converted.state, table.group.is_dead, table.live_timers) == (GroupState.STABLE, True, 0)
+    table.log = [(key, value) for key, value in table.log if key != group_key("g")]
+    assert not table.replayed().members
 
 
 # -- migration --------------------------------------------------------------------------------------------------------

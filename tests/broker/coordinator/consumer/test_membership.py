@@ -164,16 +164,6 @@ def test_a_change_that_is_not_written_has_no_effect(table):
     table.refuses = False
 
 
-def test_a_heartbeat_is_answered_after_its_records_are_committed(table):
-    table.beat("a", 0, topics=["t"])
-    joined = table.committed
-    assert table.reply.committed is joined
-    table.beat("a", 1)  # it writes nothing, and may tell of the join
-    assert table.reply.committed is joined
-    table.beat("a", -1)
-    assert table.reply.committed is table.committed is not joined
-
-
 def test_fields_that_a_heartbeat_omits_keep_their_values(table):
     table.beat("a", 0, topics=["t"], rack_id="r", assignor="range", rebalance_timeout_ms=7_000)
     table.beat("a", 1)
@@ -315,11 +305,11 @@ def test_the_assignor_with_most_votes_is_used(table):
 def test_a_loaded_group_starts_the_session_timers_of_its_members(table):
     settled_pair(table)
     loaded = table.replayed()
-    table.membership.unload(table.group)
-    assert table.group.state is ConsumerGroupState.DEAD
-    assert table.live_timers == 0
-    table.group = loaded
-    table.membership.loaded(loaded)
+    before = table.group
+    table.load(loaded)
+    assert before.state is ConsumerGroupState.DEAD
+    assert before.timers == {}
+    assert table.live_timers == len(loaded.members)
     table.advance(SESSION_MS - 1)
     assert table.beat("a", 2).error_code == 0
     table.advance(1)
@@ -331,9 +321,7 @@ def test_a_loaded_member_gets_its_rebalance_timeout_to_revoke():
     table.beat("a", 0, topics=["t"])
     table.beat("b", 0, topics=["t"])
     table.beat("a", 1)
-    table.membership.unload(table.group)
-    table.group = table.replayed()
-    table.membership.loaded(table.group)
+    table.load(table.replayed())
     for _ in range(2):
         table.advance(REBALANCE_MS // 2)
         table.beat("a", 1, owned=ALL)

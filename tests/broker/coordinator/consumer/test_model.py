@@ -195,9 +195,7 @@ def run(seed):
         assert group.members == table.group.members
         assert group.owners == table.group.owners
         assert group.targets == table.group.targets
-        table.membership.unload(table.group)
-        table.group = group
-        table.membership.loaded(group)
+        table.load(group)
 
     for _ in range(STEPS):
         client = rng.choice(clients)
