@@ -56,32 +56,33 @@ def image(topics: Mapping[str, int]) -> TopicsImage:
 
 
 class ConsumerTable(VirtualHost):
-    """A `ConsumerHost`, one consumer group at it, and the requests of its members, answered at once."""
+    """One consumer group, its settings and clock, and the requests of its members, answered at once."""
 
     def __init__(self, topics: Mapping[str, int] = MappingProxyType({}), *, max_consumers: int = 1 << 31) -> None:
         super().__init__()
         self.image = image(topics)
-        self.default_assignor = "uniform"
-        self.session_timeout_ms = SESSION_MS
-        self.heartbeat_interval_ms = 5_000
-        self.max_consumers = max_consumers
+        self.group_consumer_session_timeout_ms = SESSION_MS
+        self.group_consumer_heartbeat_interval_ms = 5_000
+        self.group_consumer_max_size = max_consumers
         self.refuses = False
         self.downgrades = False
         self.log: list[tuple[bytes, bytes | None]] = []
         self.batches = 0
         self.group = ConsumerGroup("g")
-        self.membership = ConsumerMembership(self)
-        self.classic = ConsumerClassic(self, self.membership)
+        self.membership = ConsumerMembership(
+            self,
+            default_assignor="uniform",
+            image=lambda: self.image,
+            now_ms=self.now_ms,
+            new_member_id=self.new_uuid,
+        )
+        self.classic = ConsumerClassic(self.membership)
         self.written: Callable[[], None] = lambda: None
         """Called after every step of the group."""
 
-    # -- the host ----------------------------------------------------------------------------------------------------
-
-    def new_member_id(self) -> str:
-        return self.new_uuid()
-
-    def may_downgrade(self, size: int) -> bool:
-        return self.downgrades
+    @property
+    def group_consumer_migration_policy(self) -> str:
+        return "downgrade" if self.downgrades else "disabled"
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, Decision
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import Assignment, ClassicMember, ConsumerMember, MemberState, assignment_of
-from broker.coordinator.consumer.membership import ConsumerHost, ConsumerMembership, claimed_static
+from broker.coordinator.consumer.membership import ConsumerMembership, claimed_static
 from broker.coordinator.consumer.migration import serialized_assignment
 from broker.coordinator.consumer.records import ConsumerRecord
 from broker.coordinator.consumer.topics import TopicsImage
@@ -38,17 +38,16 @@ logger = logging.getLogger(__name__)
 class ConsumerClassic:
     """The steps of members that use the classic protocol. A rejected request raises GroupError."""
 
-    def __init__(self, host: ConsumerHost, membership: ConsumerMembership) -> None:
-        self._host = host
+    def __init__(self, membership: ConsumerMembership) -> None:
         self._membership = membership
 
     # -- join --------------------------------------------------------------------------------------------------------
 
     def join(self, group: ConsumerGroup, joining: Joining) -> Decision[JoinGroupResponse]:
         """Handle JoinGroup. It does not wait for other members."""
-        host, membership = self._host, self._membership
+        membership = self._membership
         is_new = not joining.member_id
-        member_id = joining.member_id or host.new_member_id()
+        member_id = joining.member_id or membership.new_member_id()
         membership.check_room(group, member_id)
         if not group.supports(joining.protocol_type, [name for name, _ in joining.protocols]):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocols are not supported by the group")
@@ -57,15 +56,15 @@ class ConsumerClassic:
             return Decision(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         records, member = self._member(group, joining, member_id, is_new=is_new)
         old_static = group.static_member(joining.group_instance_id)
-        image = host.image
+        image = membership.image()
         update = update_member(
             group,
             member,
             _said(member, joining, subscription),
             owned=_owned(subscription, image),
             image=image,
-            now_ms=host.now_ms(),
-            default_assignor=host.default_assignor,
+            now_ms=membership.now_ms(),
+            default_assignor=membership.default_assignor,
         )
         updated = update.member
         response = JoinGroupResponse(
@@ -116,7 +115,7 @@ class ConsumerClassic:
         response = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=serialized_assignment(member.assigned, classic.protocols[0][1], self._host.image),
+            assignment=serialized_assignment(member.assigned, classic.protocols[0][1], self._membership.image()),
         )
         return Decision(response, timers={(SYNC, member_id): None, (SESSION, member_id): classic.session_timeout_ms})
 
@@ -131,15 +130,15 @@ class ConsumerClassic:
             member.epoch < group.epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or has_something_to_get
-            or (group.image is not self._host.image and self._have_topics_changed(group))
+            or (group.image is not self._membership.image() and self._have_topics_changed(group))
         ):
             return Decision(ErrorCode.REBALANCE_IN_PROGRESS, timers=session | _join_timer(group, member))
         # The topics are equal, and are compared again only after the next change of the metadata.
-        return Decision(ErrorCode.NONE, timers=session, image=self._host.image)
+        return Decision(ErrorCode.NONE, timers=session, image=self._membership.image())
 
     def _have_topics_changed(self, group: ConsumerGroup) -> bool:
         """Whether the group's topics differ from the cluster's, so that the next JoinGroup computes a new target."""
-        records = remove_members(group, [], image=self._host.image, now_ms=self._host.now_ms())
+        records = remove_members(group, [], image=self._membership.image(), now_ms=self._membership.now_ms())
         return len(records) > 1  # more than the record of the group epoch
 
     # -- leave -------------------------------------------------------------------------------------------------------
@@ -163,10 +162,10 @@ class ConsumerClassic:
             answered.append(
                 MemberResponse(member_id=member_id, group_instance_id=identity.group_instance_id, error_code=code)
             )
-        response, image = LeaveGroupResponse(members=answered), self._host.image
+        response, image = LeaveGroupResponse(members=answered), self._membership.image()
         if not leaving:
             return Decision(response)
-        records = remove_members(group, list(leaving.values()), image=image, now_ms=self._host.now_ms())
+        records = remove_members(group, list(leaving.values()), image=image, now_ms=self._membership.now_ms())
         return Decision(response, records, image=image)
 
 

@@ -64,7 +64,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 class ConsumerGroups:
-    """See the module docstring. It is the `ConsumerHost` of its groups."""
+    """See the module docstring."""
 
     def __init__(
         self,
@@ -78,9 +78,8 @@ class ConsumerGroups:
         new_uuid: Callable[[], str],
         classic: ClassicGroups,
     ) -> None:
-        self.now_ms = now_ms
+        self._now_ms = now_ms
         self._call_later = call_later
-        self.new_member_id = new_uuid
         self._partitions = partitions
         self._store = store
         self._metadata = metadata
@@ -90,45 +89,16 @@ class ConsumerGroups:
         self._last_write: dict[str, Committed] = {}
         """By group id: the last write, until it is committed or has failed."""
         names = (assignor_name(setting) for setting in config.group_consumer_assignors)
-        self.assignors = tuple(dict.fromkeys(name for name in names if name is not None))
-        policy = config.group_consumer_migration_policy.lower()
-        self._can_upgrade = policy in ("upgrade", "bidirectional")
-        self._can_downgrade = policy in ("downgrade", "bidirectional")
-        self._membership = ConsumerMembership(self)
-        self._members_of_classic = ConsumerClassic(self, self._membership)
+        self._assignors = tuple(dict.fromkeys(name for name in names if name is not None))
+        self._membership = ConsumerMembership(
+            config, default_assignor=self._assignors[0], image=self._topics, now_ms=now_ms, new_member_id=new_uuid
+        )
+        self._members_of_classic = ConsumerClassic(self._membership)
 
-    # -- the host of the groups --------------------------------------------------------------------------------------
-
-    @property
-    def image(self) -> TopicsImage:
-        """See `ConsumerHost`."""
+    def _topics(self) -> TopicsImage:
         if not self._image.is_of(self._metadata.snapshot):
             self._image = TopicsImage(self._metadata.snapshot)
         return self._image
-
-    @property
-    def default_assignor(self) -> str:
-        """See `ConsumerHost`."""
-        return self.assignors[0]
-
-    @property
-    def max_consumers(self) -> int:
-        """See `ConsumerHost`."""
-        return self._config.group_consumer_max_size
-
-    @property
-    def session_timeout_ms(self) -> int:
-        """See `ConsumerHost`."""
-        return self._config.group_consumer_session_timeout_ms
-
-    @property
-    def heartbeat_interval_ms(self) -> int:
-        """See `ConsumerHost`."""
-        return self._config.group_consumer_heartbeat_interval_ms
-
-    def may_downgrade(self, size: int) -> bool:
-        """See `ConsumerHost`."""
-        return self._can_downgrade and size <= self._config.group_max_size
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
@@ -207,7 +177,7 @@ class ConsumerGroups:
         also = None
         found = partition.groups.get(request.group_id)
         try:
-            check_request(request, version, self.assignors)
+            check_request(request, version, self._assignors)
             if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
                 group = _consumer_group(found, request.group_id)
                 decision = self._membership.leave(group, request)
@@ -251,15 +221,16 @@ class ConsumerGroups:
         self.loaded(group)
 
     def _upgraded(self, classic: Group) -> ConsumerGroup:
+        policy = self._config.group_consumer_migration_policy.lower()
         if (
-            not self._can_upgrade
+            policy not in ("upgrade", "bidirectional")
             or classic.state is GroupState.DEAD
             or classic.protocol_type != CONSUMER
-            or len(classic.members) > self.max_consumers
+            or len(classic.members) > self._config.group_consumer_max_size
         ):
             raise _not_found(classic.group_id, classic)
         try:
-            group = upgraded(classic, self.image)
+            group = upgraded(classic, self._topics())
         except ProtocolError as error:
             logger.warning("group %s cannot become a consumer group: %s", classic.group_id, error)
             raise _not_found(classic.group_id, classic) from None
@@ -270,7 +241,7 @@ class ConsumerGroups:
 
     def emptied(self, group: ConsumerGroup) -> Group | ErrorCode:
         """Replace an empty consumer group by an empty classic group with its offsets, or return the error."""
-        classic = Group(group.group_id, self.now_ms())
+        classic = Group(group.group_id, self._now_ms())
         classic.offsets = group.offsets
         tombstones = [record.encoded() for record in group.tombstones()]
         committed = self._carry_out(group, Decision(None, conversion=tombstones, downgrade=Downgrade(classic, None)))
@@ -313,13 +284,13 @@ class ConsumerGroups:
 
     def describe(self, group: ConsumerGroup) -> DescribedGroup:
         """Return a group with its members, and their current and target assignments without deleted topics."""
-        image = self.image
+        image = self._topics()
         return DescribedGroup(
             group_id=group.group_id,
             group_state=group.state.value,
             group_epoch=group.epoch,
             assignment_epoch=group.assignment_epoch,
-            assignor_name=group.preferred_assignor() or self.default_assignor,
+            assignor_name=group.preferred_assignor() or self._assignors[0],
             members=[
                 DescribedMember(
                     member_id=member.member_id,

@@ -3,14 +3,14 @@
 A member is removed when it sends no heartbeat for the session timeout, or does not revoke partitions within its
 rebalance timeout. A static member (group.instance.id) that leaves with epoch -2 keeps its assignment for the session
 timeout. A step changes nothing: it returns a `Decision`, or raises GroupError for a request that is rejected.
-No I/O: the `ConsumerHost` provides time, ids, topics and settings. Source: GroupMetadataManager.
+No I/O. Source: GroupMetadataManager.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from broker.coordinator.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, Decision, Downgrade
 from broker.coordinator.consumer.group import ConsumerGroup
@@ -28,6 +28,7 @@ from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError, remove_members, replace_static, update_member
 from broker.coordinator.group_records import Encoded, group_key, group_value
 from broker.coordinator.group_timers import TimerChanges, TimerKey
+from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_group_heartbeat import (
@@ -44,47 +45,6 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 
-class ConsumerHost(Protocol):
-    """What consumer groups need to know."""
-
-    def now_ms(self) -> int:
-        """Return the wall clock time in ms."""
-        ...
-
-    def new_member_id(self) -> str:
-        """Return a random id, for a member that sends none."""
-        ...
-
-    @property
-    def image(self) -> TopicsImage:
-        """The topics of the cluster; the same object until the metadata change."""
-        ...
-
-    @property
-    def default_assignor(self) -> str:
-        """The first of group.consumer.assignors."""
-        ...
-
-    @property
-    def max_consumers(self) -> int:
-        """group.consumer.max.size."""
-        ...
-
-    @property
-    def session_timeout_ms(self) -> int:
-        """group.consumer.session.timeout.ms."""
-        ...
-
-    @property
-    def heartbeat_interval_ms(self) -> int:
-        """group.consumer.heartbeat.interval.ms."""
-        ...
-
-    def may_downgrade(self, size: int) -> bool:
-        """Whether a consumer group may become a classic group of `size` members."""
-        ...
-
-
 class Client(NamedTuple):
     """The client of a request."""
 
@@ -95,8 +55,24 @@ class Client(NamedTuple):
 class ConsumerMembership:
     """The steps of members. A rejected request raises GroupError."""
 
-    def __init__(self, host: ConsumerHost) -> None:
-        self._host = host
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        default_assignor: str,
+        image: Callable[[], TopicsImage],
+        now_ms: Callable[[], int],
+        new_member_id: Callable[[], str],
+    ) -> None:
+        """default_assignor: the first of group.consumer.assignors. new_member_id: for a member that sends no id.
+
+        image: returns the topics of the cluster, the same object until the metadata change.
+        """
+        self._config = config
+        self.default_assignor = default_assignor
+        self.image = image
+        self.now_ms = now_ms
+        self.new_member_id = new_member_id
 
     # -- heartbeat ---------------------------------------------------------------------------------------------------
 
@@ -108,9 +84,9 @@ class ConsumerMembership:
         conversion: Sequence[Encoded] = (),
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
         """Handle the heartbeat of a member that joins or stays. conversion: see `Decision`."""
-        host, group_id = self._host, group.group_id
+        config, image, group_id = self._config, self.image(), group.group_id
         joins = request.member_epoch == 0
-        member_id = request.member_id or host.new_member_id()
+        member_id = request.member_id or self.new_member_id()
         self.check_room(group, member_id)
         owned = None if request.topic_partitions is None else _owned(request.topic_partitions)
         if request.instance_id is None:
@@ -123,15 +99,15 @@ class ConsumerMembership:
             member,
             _said(member, request, client),
             owned=owned,
-            image=host.image,
-            now_ms=host.now_ms(),
-            default_assignor=host.default_assignor,
+            image=image,
+            now_ms=self.now_ms(),
+            default_assignor=self.default_assignor,
         )
         updated = update.member
         response = ConsumerGroupHeartbeatResponse(
             member_id=updated.member_id,
             member_epoch=updated.epoch,
-            heartbeat_interval_ms=host.heartbeat_interval_ms,
+            heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         )
         names_topics = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
         is_full = joins or (request.rebalance_timeout_ms != -1 and names_topics and owned is not None)
@@ -141,7 +117,7 @@ class ConsumerMembership:
         if records and joins:
             logger.info("group %s: %s joins", group_id, member_id)
         timers: dict[TimerKey, int | None] = {
-            (SESSION, member_id): host.session_timeout_ms,
+            (SESSION, member_id): config.group_consumer_session_timeout_ms,
             (JOIN, member_id): None,  # the member may have used the classic protocol before
             (SYNC, member_id): None,
         }
@@ -149,11 +125,11 @@ class ConsumerMembership:
             timers[(REBALANCE, member_id)] = None
         elif updated != member:
             timers[(REBALANCE, member_id)] = updated.rebalance_timeout_ms
-        return Decision(response, records, timers, host.image, conversion)
+        return Decision(response, records, timers, image, conversion)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         """Raise GroupError if the group is full and this is not one of its members."""
-        limit = self._host.max_consumers
+        limit = self._config.group_consumer_max_size
         if len(group.members) >= limit and member_id not in group.members:
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has reached its maximum of {limit} members")
 
@@ -209,8 +185,8 @@ class ConsumerMembership:
         downgrade = self.downgrade(group, member, response, reason=reason)
         if downgrade is not None:
             return downgrade
-        image = self._host.image
-        return Decision(response, remove_members(group, [member], image=image, now_ms=self._host.now_ms()), image=image)
+        image = self.image()
+        return Decision(response, remove_members(group, [member], image=image, now_ms=self.now_ms()), image=image)
 
     def downgrade(
         self,
@@ -231,11 +207,11 @@ class ConsumerMembership:
             size
             and leaving.member_id in group.members
             and group.are_all_classic_but(leaving.member_id)
-            and self._host.may_downgrade(size)
+            and self._may_downgrade(size)
         ):
             return None
         try:
-            classic = downgraded(group, leaving, joining, self._host.image, self._host.now_ms())
+            classic = downgraded(group, leaving, joining, self.image(), self.now_ms())
         except ProtocolError as error:
             logger.warning("group %s cannot become a classic group: %s", group.group_id, error)
             return None
@@ -244,6 +220,11 @@ class ConsumerMembership:
         conversion = [record.encoded() for record in written]
         conversion.append((group_key(group.group_id), group_value(classic, assignments)))
         return Decision(response, conversion=conversion, downgrade=Downgrade(classic, reason))
+
+    def _may_downgrade(self, size: int) -> bool:
+        """Whether a consumer group may become a classic group of `size` members."""
+        policy = self._config.group_consumer_migration_policy.lower()
+        return policy in ("downgrade", "bidirectional") and size <= self._config.group_max_size
 
     # -- timeouts ----------------------------------------------------------------------------------------------------
 
@@ -258,7 +239,7 @@ class ConsumerMembership:
         for member_id, member in group.members.items():
             classic = member.classic
             timers[(SESSION, member_id)] = (
-                self._host.session_timeout_ms if classic is None else classic.session_timeout_ms
+                self._config.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
             )
             if classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
                 timers[(REBALANCE, member_id)] = member.rebalance_timeout_ms

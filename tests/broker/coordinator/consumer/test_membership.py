@@ -149,7 +149,7 @@ def test_a_fenced_member_rejoins_at_once(table):
 
 
 def test_a_full_group_refuses_new_members(table):
-    table.max_consumers = 1
+    table.group_consumer_max_size = 1
     table.beat("a", 0, topics=["t"])
     assert table.beat("b", 0, topics=["t"]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert table.beat("a", 1).error_code == 0

@@ -188,7 +188,7 @@ def run(seed):
     table = ConsumerTable(topics)
     kinds = [Client] * 4 + ([ClassicClient] * 2 if seed % 2 else [])
     clients = [kind(table, f"m{number}", rng) for number, kind in enumerate(kinds)]
-    table.default_assignor = rng.choice(["uniform", "range"])
+    table.membership.default_assignor = rng.choice(["uniform", "range"])
 
     def reload():
         group = table.replayed()
