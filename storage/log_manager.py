@@ -102,7 +102,7 @@ class LogManager:
         self.preferred: dict[TopicPartition, LogDirectory] = {}
         """The directories for partitions that have no log on this broker yet; see `prefer`."""
         self.checkpoints = LogCheckpoints(fs, self.dirs, self.all_logs)
-        self.truncations = LogTruncations(self.dirs, self.checkpoints, self.flusher)
+        self.truncations = LogTruncations(self.dirs, self.checkpoints, self.flusher, self.reads)
         self.log_removal = LogRemoval(self)
         delay = initial_task_delay_ms
         self._work = PeriodicWork(

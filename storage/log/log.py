@@ -30,7 +30,7 @@ from storage.log.loader import LogLoader
 from storage.log.lookup import TimestampLookup
 from storage.log.offsets import LogOffsets
 from storage.log.read import LogReader
-from storage.log.replay import rebuild_producers
+from storage.log.replay import ProducerReplay, rebuild_producers
 from storage.log.segment import LogSegment
 from storage.log.segment_files import SegmentFiles
 from storage.log.segments import LogSegments
@@ -274,8 +274,20 @@ class Log:
 
     # -- truncation --------------------------------------------------------------------------------
 
-    def truncate_to(self, offset: int) -> bool:
-        """Remove the records from `offset` on. False if there are none. Raises LogDirIOError."""
+    def prepare_truncation(self, offset: int) -> ProducerReplay | None:
+        """The replay that a truncation to `offset` needs. None if it needs none.
+
+        `LogTruncations` runs it in another thread.
+        """
+        if not self.segments[0].base_offset <= offset < self.offsets.end:
+            return None
+        return ProducerReplay(self.segments, min(self.offsets.start, offset), offset, self.now_ms())
+
+    def truncate_to(self, offset: int, replayed: ProducerReplay | None = None) -> bool:
+        """Remove the records from `offset` on. False if there are none. Raises LogDirIOError.
+
+        replayed: the state of the producers at `offset`. Without it, or if it is outdated, the log is replayed here.
+        """
         if offset < 0:
             raise ValueError(f"cannot truncate to offset {offset}")
         offsets, segments = self.offsets, self.segments
@@ -286,6 +298,8 @@ class Log:
         if segments[0].base_offset > offset:
             self.truncate_fully_and_start_at(offset)
             return True
+        if replayed is not None and replayed.is_outdated:
+            replayed = None
         self.abort_compaction("it is truncated")
         count = segments.number_of(offset) + 1
         removed = segments[count:]
@@ -297,7 +311,10 @@ class Log:
         self.durability.truncated_to(offset)
         self.leader_epochs.truncate_from_end(offset)
         offsets.start = min(offsets.start, offset)
-        rebuild_producers(self.producers, segments.all, offsets.start, offset, self.now_ms())
+        if replayed is None:
+            rebuild_producers(self.producers, segments.all, offsets.start, offset, self.now_ms())
+        else:
+            self.producers.adopt(replayed.producers)
         self.update_high_watermark(offsets.high_watermark)  # it must not stay above the end; the replay ignores it
         self.on_truncate(self)
         return True

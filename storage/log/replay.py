@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from protocol.record_batch import RecordBatch
 from storage.log.batch_scan import iter_headers
 from storage.log.segment import LogSegment
+from storage.log.segments import LogSegments
 from storage.producers.entry import BatchMetadata
-from storage.producers.state import ProducerState
+from storage.producers.state import ProducerState, ReplayedProducers
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 _TRANSACTIONAL = 0x10
@@ -62,3 +63,36 @@ def rebuild_producers(
             replay(segment, state, end_offset)
     state.end_offset = end_offset
     state.take_snapshot_if_room()
+
+
+class ProducerReplay:
+    """The replay for a truncation of a log to `end_offset`. Only `run` may be called in another thread.
+
+    It reads headers from the newest snapshot on, 1 MiB at a time, and holds the state of the producers in memory. A
+    replay is outdated if the files of the log have changed meanwhile.
+    """
+
+    def __init__(self, segments: LogSegments, log_start_offset: int, end_offset: int, now_ms: int) -> None:
+        self._all = segments
+        self._changes = segments.changes
+        self._fs = segments.active.fs.for_one_thread()
+        self._active = segments.active.view(self._fs)
+        self._closed = segments.all[:-1]
+        self._now_ms = now_ms
+        self.end_offset = end_offset
+        self.producers = ReplayedProducers(segments.files.producers, self._fs, log_start_offset)
+
+    def run(self) -> None:
+        """Replay. Raises OSError, CorruptRecordError."""
+        views = [*(segment.view(self._fs) for segment in self._closed), self._active]
+        kept = [view for view in views if view.base_offset <= self.end_offset]
+        try:
+            rebuild_producers(self.producers, kept, self.producers.log_start_offset, self.end_offset, self._now_ms)
+        finally:
+            for view in views:
+                view.release()
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the files of the log have changed since, so that the result means nothing."""
+        return self._all.changes != self._changes

@@ -9,6 +9,9 @@ The last stable offset does not pass a completed transaction until its marker is
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from protocol.control_records import EndTransactionMarker, read_end_marker
 from protocol.record_batch import RecordBatch
 from storage.errors import CorruptFileError, LogDirIOError, TransactionCoordinatorFencedError
@@ -204,26 +207,28 @@ class ProducerState:
         """Write the state to `<end offset>.snapshot`, unless the last snapshot covers it. Raises LogDirIOError."""
         if self.end_offset <= self.last_snapshot_offset:
             return
-        path = self.snapshot_path(self.end_offset)
-        entries = [self.producers[producer_id].to_snapshot() for producer_id in sorted(self.producers)]
-        self._fs.replace_file(path, encode_snapshot(entries), sync=sync)
+        self._write_snapshot(self.end_offset, self._encoded(), sync=sync)
+
+    def _encoded(self) -> bytes:
+        return encode_snapshot([self.producers[producer_id].to_snapshot() for producer_id in sorted(self.producers)])
+
+    def _write_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
+        path = self.snapshot_path(offset)
+        self._fs.replace_file(path, data, sync=sync)
         if not sync:
             self.unsynced_snapshots.append(path)
-        if self.end_offset not in self.snapshots:
-            self.snapshots.append(self.end_offset)
+        if offset not in self.snapshots:
+            self.snapshots.append(offset)
             self.snapshots.sort()
-        self.last_snapshot_offset = self.end_offset
+        self.last_snapshot_offset = offset
 
     def take_snapshot_if_room(self) -> None:
         """Write a snapshot that only saves time at the next start: leave it out if the disk is full.
 
         Raises LogDirIOError for other failures.
         """
-        try:
+        with unless_disk_is_full():
             self.take_snapshot()
-        except LogDirIOError as error:
-            if not error.is_disk_full:
-                raise
 
     def _load_newest_snapshot(self, log_start_offset: int, now_ms: int) -> None:
         """Load the newest valid snapshot; remove corrupt ones."""
@@ -264,6 +269,21 @@ class ProducerState:
         self._update_first_unstable()
         if self.producers:
             self.last_snapshot_offset = min(self.last_snapshot_offset, self.end_offset - 1)
+
+    def adopt(self, replayed: ReplayedProducers) -> None:
+        """Return to the state of a replay of this log up to an offset. Other snapshots are removed, new ones written.
+
+        Raises LogDirIOError.
+        """
+        for offset in set(self.snapshots).difference(replayed.snapshots):
+            self._remove_snapshot(offset)
+        self.producers, self._ongoing, self.unreplicated = replayed.producers, replayed._ongoing, replayed.unreplicated
+        self.end_offset = replayed.end_offset
+        self.last_snapshot_offset = self.snapshots[-1] if self.snapshots else replayed.log_start_offset
+        self._update_first_unstable()
+        for offset, data in replayed.taken:
+            with unless_disk_is_full():
+                self._write_snapshot(offset, data)
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Return to a state at or before `log_end_offset`; the caller then replays the log from `end_offset`.
@@ -331,3 +351,36 @@ class ProducerState:
         self._ongoing.clear()
         self.unreplicated.clear()
         self.first_unstable_offset = None
+
+
+class ReplayedProducers(ProducerState):
+    """The state of a log's producers at an offset, replayed in another thread: it changes no file."""
+
+    __slots__ = ("log_start_offset", "taken")
+
+    def __init__(self, current: ProducerState, fs: FileSystem, log_start_offset: int) -> None:
+        """current: the state of the log, whose snapshots this one begins with. fs: no other thread uses it."""
+        super().__init__(fs, current.directory, current.expiration_ms)
+        self.log_start_offset = log_start_offset
+        self.snapshots = list(current.snapshots)
+        self.taken: list[tuple[int, bytes]] = []
+        """The snapshots to write: offset and content."""
+
+    def take_snapshot(self, *, sync: bool = False) -> None:
+        """Keep a snapshot for `ProducerState.adopt`."""
+        if self.end_offset > self.last_snapshot_offset:
+            self.taken.append((self.end_offset, self._encoded()))
+            self.last_snapshot_offset = self.end_offset
+
+    def _remove_snapshot(self, offset: int) -> None:
+        self.snapshots.remove(offset)
+
+
+@contextlib.contextmanager
+def unless_disk_is_full() -> Iterator[None]:
+    """Leave out what only saves time if the disk is full. Raises LogDirIOError for other failures."""
+    try:
+        yield
+    except LogDirIOError as error:
+        if not error.is_disk_full:
+            raise

@@ -158,3 +158,16 @@ async def test_list_offsets_of_a_log_that_is_truncated_meanwhile(tmp_path, fs):
             fs.on_loop.clear()
         (found,) = (await answering).topics[0].partitions
         assert (found.error_code, found.offset) == (0, -1)
+
+
+async def test_the_replay_of_producers_before_a_truncation(tmp_path, fs):
+    async with three_segments(tmp_path, fs) as (broker, log):
+        async with wire_client(broker.bootstrap_servers) as client:
+            async with fs.slow():
+                truncating = asyncio.create_task(broker.services.logs.truncate_to(log, 1))
+                await until(lambda: fs.waiting, "the log is replayed")
+                await client.call(MetadataRequest(topics=[]), 4)
+                assert not truncating.done()
+                assert log.log_end_offset == 3
+            assert await truncating
+        assert log.log_end_offset == 1

@@ -36,10 +36,19 @@ def expected(start, end):
     return [f"v{number:02}" for number in range(start, end)]
 
 
+def prepared(log, offset):
+    """The replay that another thread has done for a truncation."""
+    replay = log.prepare_truncation(offset)
+    if replay is not None:
+        replay.run()
+    return replay
+
+
+@pytest.mark.parametrize("replayed", [lambda log, offset: None, prepared], ids=["here", "before"])
 @pytest.mark.parametrize("offset", range(24))
-def test_truncation(log, offset):
+def test_truncation(log, offset, replayed):
     log.flush()
-    assert log.truncate_to(offset) is (offset < 23)
+    assert log.truncate_to(offset, replayed(log, offset)) is (offset < 23)
     assert values(log) == expected(0, offset)
     assert log.log_end_offset == log.high_watermark == log.recovery_point == offset
     assert log.segments.active.base_offset <= offset
@@ -54,6 +63,42 @@ def test_truncation(log, offset):
     log = open_log(log.directory, now_ms=BASE_TIME_MS)
     assert values(log) == [*expected(0, offset), "new"]
     assert look_up(log, BASE_TIME_MS + 50)[1] == offset
+
+
+@pytest.mark.parametrize("offset", range(23))
+@pytest.mark.parametrize("damaged", [False, True], ids=["", "damaged"])
+def test_a_replay_before_the_truncation_leaves_the_same_files(log, tmp_path, offset, damaged):
+    log.flush()
+    shutil.copytree(log.directory, tmp_path / "copy" / "t-0")
+    copy = open_log(tmp_path / "copy" / "t-0", segment_bytes=5 * SIZE, index_interval_bytes=1, now_ms=BASE_TIME_MS)
+    copy.update_high_watermark(23)
+    for one in (log, copy):
+        if damaged:
+            for path in sorted(one.directory.glob("*.snapshot"))[1:]:
+                path.write_bytes(b"damaged")
+    log.truncate_to(offset, prepared(log, offset))
+    copy.truncate_to(offset)
+
+    def files(one):
+        return {path.name: path.read_bytes() for path in one.directory.glob("*.snapshot")}
+
+    assert files(log) == files(copy)
+    state, expected_state = log.producers, copy.producers
+    assert state.snapshots == expected_state.snapshots
+    assert state.last_snapshot_offset == expected_state.last_snapshot_offset
+    assert state.end_offset == expected_state.end_offset
+    entries = [{key: one.to_snapshot() for key, one in each.producers.items()} for each in (state, expected_state)]
+    assert entries[0] == entries[1]
+
+
+def test_a_replay_is_repeated_if_the_files_have_changed_since(log):
+    outdated = prepared(log, 17)
+    log.truncate_to(12)
+    for number in range(12, 20):
+        log.append_as_leader(batch("new", producer=(8, 0, number - 12)), 2)
+    assert outdated.is_outdated
+    log.truncate_to(17, outdated)
+    assert log.producers.producers[8].last_sequence == 4
 
 
 @pytest.mark.parametrize(
