@@ -201,11 +201,11 @@ class Login:
         exchange: SaslServer,
         conclude: Callable[[Callable[[], bytes | None]], Answer | None],
     ) -> Answer | PendingAnswer | None:
-        """Let the mechanism take a message, in another thread if it reads files. conclude: makes the answer."""
+        """Let the mechanism take a message, in another thread if it takes time. conclude: makes the answer."""
         established = self._established
         if established is not None and established.mechanism != self._mechanism:
             raise _RefusedError(f"the mechanism has changed from {established.mechanism} to {self._mechanism}")
-        if not exchange.reads_files:
+        if not exchange.takes_time(message):
             return conclude(lambda: exchange.step(message))
         return SteppedAnswer(
             self._listener.step_elsewhere(exchange, message),

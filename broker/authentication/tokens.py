@@ -23,7 +23,7 @@ from registry.errors import NoNodeError, RegistryError
 from registry.interface import Registry
 from registry.znodes.delegation_tokens import DelegationTokenZnode
 from security.principal import USER, Principal
-from security.sasl.scram import ScramCredential, ScramMechanism
+from security.sasl.scram import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
 from security.sasl.scram_server import FindToken, ScramToken
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class DelegationTokens:
             if token is None:
                 return None
             credential = self._credentials.get((token_id, mechanism.name))
-            if credential is None:  # a few milliseconds, once
+            if credential is None:  # a few milliseconds, once: in another thread, see `ScramServer.takes_time`
                 password = base64.b64encode(self.hmac_of(token)).decode()
                 credential = ScramCredential.of_password(mechanism, password)
                 self._credentials[token_id, mechanism.name] = credential
@@ -217,8 +217,8 @@ class DelegationTokens:
                 await self._store.remove(token.token_id)
 
     def _forget_credentials(self, token_id: str) -> None:
-        for key in [key for key in self._credentials if key[0] == token_id]:
-            del self._credentials[key]
+        for name in SCRAM_MECHANISMS:
+            self._credentials.pop((token_id, name), None)
 
 
 def _concerns(token: DelegationTokenZnode, principal: Principal) -> bool:

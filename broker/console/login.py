@@ -20,8 +20,7 @@ from broker.console.passwords import (
     Client,
     Passwords,
     Source,
-    scram_passwords,
-    unknown_scram_user,
+    scram_sources,
     unknown_user_of_file,
 )
 from security.password_hash import ScryptHash, parse_token_digest, token_digest
@@ -67,7 +66,7 @@ class ConsoleLogin:
             self._password_file = users = CredentialFile(name, config.ottla_console_password_file, ScryptHash.parse)
             sources.append(Source(lambda user: users.hashes.get(user, ()), unknown_user_of_file()))
         if "scram" in methods:
-            sources.append(Source(scram_passwords(credentials), unknown_scram_user()))
+            sources += scram_sources(credentials)
         self._passwords = Passwords(sources)
         if "token-file" in methods:
             name = "ottla.console.token.file"

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from broker.authentication.scram_credentials import ScramCredentials
 from security.password_hash import ScryptHash
-from security.sasl.scram import SCRAM_MECHANISMS, SCRAM_SHA_512, ScramCredential, ScramMechanism
+from security.sasl.scram import MIN_ITERATIONS, SCRAM_MECHANISMS, ScramCredential, ScramMechanism
 
 MAX_REMEMBERED = 1000
 MAX_CHECKS: Final = 32
@@ -74,20 +74,25 @@ class ScramPassword(NamedTuple):
         return hmac.compare_digest(found, stored.stored_key)
 
 
-def scram_passwords(credentials: ScramCredentials) -> FindCredentials:
-    """Return the search for the credentials of SCRAM users."""
-    searches = [(mechanism, credentials.of(mechanism)) for mechanism in SCRAM_MECHANISMS.values()]
+def scram_sources(credentials: ScramCredentials) -> list[Source]:
+    """Return the SCRAM users: a source for each mechanism, so that every user costs one check of each."""
+    return [_scram_source(mechanism, credentials) for mechanism in SCRAM_MECHANISMS.values()]
+
+
+def _scram_source(mechanism: ScramMechanism, credentials: ScramCredentials) -> Source:
+    search = credentials.of(mechanism)
 
     def find(user: str) -> list[Credential]:
-        return [ScramPassword(mechanism, found) for mechanism, search in searches if (found := search(user))]
+        found = search(user)
+        return [] if found is None else [ScramPassword(mechanism, found)]
 
-    return find
+    return Source(find, unknown_scram_user(mechanism))
 
 
-def unknown_scram_user() -> Credential:
+def unknown_scram_user(mechanism: ScramMechanism) -> Credential:
     """Return the credential of nobody."""
     keys = secrets.token_bytes(64), secrets.token_bytes(64)
-    return ScramPassword(SCRAM_SHA_512, ScramCredential(secrets.token_bytes(20), *keys, 4096))
+    return ScramPassword(mechanism, ScramCredential(secrets.token_bytes(20), *keys, MIN_ITERATIONS))
 
 
 def unknown_user_of_file() -> Credential:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from broker.errors import BrokerStartError
 from broker.network.acceptor import Acceptor
 from broker.network.connection import Connection
+from broker.network.host_limits import HostLimits
 from broker.network.limits import ConnectionQuota, ListenerLimits, MemoryBudget
 from broker.network.listener import TLS_PROTOCOLS, Listener
 from broker.quotas.address_rates import AddressRates
@@ -20,6 +21,7 @@ from broker.settings.config import BrokerConfig
 from broker.settings.console_checks import check_has_effect
 from broker.settings.listener_settings import ListenerSettings
 from client.wire.network import Network
+from storage.setting import ConfigError
 
 if TYPE_CHECKING:
     from broker.network.listener_tls import ListenerTls
@@ -42,6 +44,7 @@ class Listeners:
         self._tasks = tasks
         self._hostname = ""
         self._tls: dict[str, ListenerTls] = {}
+        self._host_limits = HostLimits()
 
     def prepare(self) -> None:
         """Read the key stores of TLS listeners. Raises ConfigError."""
@@ -87,7 +90,11 @@ class Listeners:
             window=Window(config.quota_window_num, config.quota_window_size_seconds),
             address_rates=address_rates,
         )
-        self.settings_changed()
+        try:
+            await self._host_limits.use(config.max_connections_per_ip_overrides)
+        except ConfigError as error:
+            raise BrokerStartError(str(error)) from None
+        self._set_limits()
         self.prepare()  # once more: now with the dynamic settings of the registry
         for tls in self._tls.values():
             tls.log_weaknesses()
@@ -116,11 +123,15 @@ class Listeners:
 
     def settings_changed(self) -> None:
         """Apply changed limits to the bound listeners."""
+        self._host_limits.changed(self._config.max_connections_per_ip_overrides, self._tasks.start, self._set_limits)
+        self._set_limits()
+
+    def _set_limits(self) -> None:
         config = self._config
         self._quota.set_limits(
             max_connections=config.max_connections,
             max_per_ip=config.max_connections_per_ip,
-            per_ip_overrides=config.max_connections_per_ip_overrides,
+            per_ip_overrides=self._host_limits.by_address,
             creation_rate_per_s=config.max_connection_creation_rate,
             of_listeners={listener.name: self._limits_of(listener.name) for listener in config.listeners},
         )

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from broker.network.connection import CLOSE_LINGER_S
 from broker.network.handshake_failures import HandshakeFailures, NotTlsError
+from broker.network.limited_lines import LimitedLines
 from broker.network.limits import Holdable
 from broker.network.listener_tls import ListenerTls
 from client.wire.listening import listening_sockets
@@ -73,6 +74,10 @@ class TlsServer:
         self.tls = tls
         self.handshakes: dict[Handshake, None] = {}
         self.failures = HandshakeFailures(acceptor.name, acceptor.now_s)
+        self.closed_lines = LimitedLines(
+            logger, acceptor.now_s, lambda number: f"closed {number} more connections on listener {acceptor.name}"
+        )
+        """Of the connections that a limit has closed."""
         self._loop = asyncio.get_running_loop()
         self._sockets = sockets
         self._backlog = backlog
@@ -162,13 +167,8 @@ class Handshake:
 
     def close(self, reason: str) -> None:
         """Close the connection and log the reason."""
-        logger.info(
-            "closing connection from %s:%d on listener %s: %s",
-            self.host,
-            self.port,
-            self._server.acceptor.name,
-            reason,
-        )
+        text = "closing connection from %s:%d on listener %s: %s"
+        self._server.closed_lines.add(text, self.host, self.port, self._server.acceptor.name, reason)
         self.abort()
 
     def abort(self) -> None:

@@ -420,6 +420,8 @@ class BrokerConfig:
     def _take_prefixed(self, name: str, text: str) -> None:
         """Parse a setting of one listener; warn if the setting is unknown, or has no effect."""
         setting = self._parse_prefixed(name, text)
+        if setting is not None and (reason := refusal(setting, setting.parse(text))) is not None:
+            raise ConfigError(name, text, reason)
         if setting is None or not setting.acts:
             self.warnings.append(f"{name} has no effect in Ottla yet")
 

@@ -5,6 +5,7 @@ All functions take the parsed settings of a broker by Kafka's names and raise Co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from storage.setting import ConfigError, SettingValue
 
 MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 3_600_000
+
+_HOST_NAME = re.compile(r"[0-9A-Za-z._-]+")
 
 Values = Mapping[str, SettingValue]
 
@@ -55,7 +58,7 @@ def log_directories(values: Values) -> tuple[Path, ...]:
 
 
 def connections_per_ip(values: Values) -> dict[str, int]:
-    """Return the limits of max.connections.per.ip.overrides by address."""
+    """Return the limits of max.connections.per.ip.overrides by address, or by the name of a host."""
     setting = BROKER_SETTINGS["max.connections.per.ip.overrides"]
     text = str(values[setting.name])
     limits: dict[str, int] = {}
@@ -63,9 +66,10 @@ def connections_per_ip(values: Values) -> dict[str, int]:
         host, _, limit = element.rpartition(":")
         if not host or not limit.strip().isdigit():
             raise setting.error(text, f"{element} must be address:limit")
-        if not is_address(host.strip()):
-            raise setting.error(text, f"{host.strip()} must be an IP address: names of hosts are not looked up")
-        limits[normal_address(host.strip())] = int(limit)
+        host = unbracketed(host.strip())
+        if not is_address(host) and not _HOST_NAME.fullmatch(host):
+            raise setting.error(text, f"{host} must be an IP address or the name of a host")
+        limits[normal_address(host)] = int(limit)
     return limits
 
 

@@ -36,6 +36,8 @@ class ScramToken(NamedTuple):
 
 
 FindCredential: TypeAlias = Callable[[str], ScramCredential | None]
+_TOKEN_LOGIN = f"{TOKEN_AUTH}=true".encode()
+
 FindToken: TypeAlias = Callable[[str], ScramToken | None]
 
 
@@ -55,6 +57,10 @@ class ScramServer(SaslServer):
         self._find_token = find_token
         self._nonce = nonce
         self._first: tuple[ClientFirst, ServerFirst, ScramCredential, Authenticated] | None = None
+
+    def takes_time(self, message: bytes) -> bool:
+        """See `SaslServer`. The first login with a token computes its keys, which takes milliseconds."""
+        return self._first is None and _TOKEN_LOGIN in message.lower()
 
     def step(self, message: bytes) -> bytes:
         """See `SaslServer`."""

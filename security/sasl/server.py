@@ -33,6 +33,10 @@ class SaslServer(ABC):
     reads_files: ClassVar[bool] = False
     """Whether `step` reads or writes files, so that it must not run in the thread of an event loop."""
 
+    def takes_time(self, message: bytes) -> bool:
+        """Return whether `step` with this message must not run in the thread of an event loop."""
+        return self.reads_files
+
     authenticated: Authenticated | None = None
     """What the client has proved, from the end of the exchange on."""
 

@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from broker.broker import Broker
+from broker.errors import BrokerStartError
 from broker.network.limits import ConnectionQuota
 from broker.settings.config import BrokerConfig
 from client.errors import ConnectionLostError
@@ -72,6 +73,32 @@ async def test_an_address_may_have_its_own_limit(tmp_path):
     ):
         assert await answers(third)
         assert not await answers(fourth)
+
+
+@shows("max.connections.per.ip.overrides")
+async def test_the_name_of_a_host_may_have_its_own_limit(tmp_path, caplog):
+    overrides = {"max.connections.per.ip": "1", "max.connections.per.ip.overrides": "localhost:3"}
+    async with live(tmp_path / "data", overrides) as broker:
+        async with await broker.another() as third, await broker.another() as fourth:
+            assert await answers(third)
+            assert not await answers(fourth)
+        await broker.set_dynamic(max_connections_per_ip_overrides="no..host:9")
+        await until(lambda: "no..host: the name has no address" in caplog.text, "the error is logged")
+        async with await broker.another() as third:
+            assert await answers(third)  # the limits before stay
+        await broker.set_dynamic(max_connections_per_ip_overrides="localhost:2,192.0.2.1:9")
+
+        async def is_refused():
+            async with await broker.another() as third:
+                return not await answers(third)
+
+        await until(is_refused, "the new limit is effective")
+
+
+async def test_a_host_without_an_address_prevents_the_start(tmp_path):
+    with pytest.raises(BrokerStartError, match=r"overrides=no\.\.host: the name has no address"):
+        async with live(tmp_path / "data", {"max.connections.per.ip.overrides": "no..host:9"}):
+            pass
 
 
 @shows("max.connections.per.ip", "max.connections.per.ip.overrides")

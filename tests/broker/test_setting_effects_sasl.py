@@ -226,6 +226,20 @@ class Issuer:
         await runner.cleanup()
 
 
+async def test_an_address_of_keys_that_http_does_not_protect_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    oauth = listener_settings("SASL", "OAUTHBEARER")
+    async with Issuer().serve() as url:
+        for host, is_weak in (("127.0.0.1", False), ("0.0.0.0", True)):  # which is this machine, but not by name
+            here = url.replace("127.0.0.1", host)
+            keys = signed("SASL", here)
+            caplog.clear()
+            async with sasl_broker(tmp_path / host, oauth, keys) as broker:
+                assert await is_valid(broker)
+            assert (f"jwks.endpoint.url={here} decide who can log in" in caplog.text) == is_weak
+
+
 @shows(
     "sasl.oauthbearer.jwks.endpoint.refresh.ms",
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",

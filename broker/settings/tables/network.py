@@ -62,7 +62,7 @@ NETWORK_SETTINGS: dict[str, Setting] = table((
             MEDIUM, CLUSTER_WIDE, "Connections from one address that are open at the same time.", acts=True),
     Setting("max.connections.per.ip.overrides", STRING, "", None,
             MEDIUM, CLUSTER_WIDE, acts=True,
-            doc="Other limits for some IP addresses: address:limit, separated by commas."),
+            doc="Other limits for some hosts: host:limit, separated by commas. A name stands for its first address."),
     Setting("max.incremental.fetch.session.cache.slots", INT, "1000", AT_LEAST_0,
             MEDIUM, READ_ONLY, "Fetch sessions that are kept.", acts=True),
     Setting("max.request.partition.size.limit", INT, "2000", AT_LEAST_1,

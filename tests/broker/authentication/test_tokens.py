@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from registry.embedded.store import EmbeddedStore
 from registry.znodes.delegation_tokens import DelegationTokenChangeZnode, DelegationTokenZnode
 from security.jaas import PLAIN_MODULE
 from security.principal import Principal
+from security.sasl.scram import ScramCredential
 from support.authorization import allow, put_acls
 from support.broker import settings
 from support.polling import until
@@ -217,6 +219,27 @@ async def test_a_login_with_a_token(tmp_path: Path, mechanism: str) -> None:
         assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         described = await client.call(DescribeDelegationTokenRequest(owners=None))
         assert described.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_the_keys_of_a_token_are_not_computed_in_the_event_loop(
+    tmp_path: Path, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+    of_password = ScramCredential.of_password
+
+    def noted(*args: Any) -> ScramCredential:
+        threads.append(threading.current_thread())
+        return of_password(*args)
+
+    async with token_broker(tmp_path / "data", Clock()) as broker:
+        token = await new_token(broker)
+        monkeypatch.setattr(ScramCredential, "of_password", noted)
+        for _ in range(2):
+            async with wire_client(address(broker)) as client:
+                assert (await token_login(client, token, mechanism)).error_code == 0
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 async def test_logins_that_fail(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ from broker.console.passwords import (
     ScramPassword,
     Source,
     TooManyChecksError,
+    scram_sources,
 )
-from security.sasl.scram import SCRAM_MECHANISMS, ScramCredential
+from security.sasl.scram import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
+from security.sasl.scram_server import FindCredential
 from support.deadlines import DEADLINE_S
 
 
@@ -196,6 +198,31 @@ def test_a_scram_credential_knows_its_password() -> None:
     assert "hidden" in repr(stored)
 
 
+async def test_scram_users_cost_one_check_of_each_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[str] = []
+    verifies = ScramPassword.verifies
+
+    def counted(stored: ScramPassword, password: str) -> bool:
+        checks.append(stored.mechanism.name)
+        return verifies(stored, password)
+
+    monkeypatch.setattr(ScramPassword, "verifies", counted)
+    users = {"both": list(SCRAM_MECHANISMS), "one": ["SCRAM-SHA-256"], "other": ["SCRAM-SHA-512"], "nobody": []}
+
+    class Credentials:
+        def of(self, mechanism: ScramMechanism) -> FindCredential:
+            stored = ScramCredential.of_password(mechanism, "pencil")
+            return lambda user: stored if mechanism.name in users[user] else None
+
+    passwords = Passwords(scram_sources(Credentials()))  # type: ignore[arg-type]
+    for user, mechanisms in users.items():
+        checks.clear()
+        assert not await passwords.are_right(user, "wrong", Peer())
+        assert checks == list(SCRAM_MECHANISMS)
+        assert await passwords.are_right(user, "pencil", Peer()) == bool(mechanisms)
+
+
 def test_nobody_has_no_password() -> None:
-    for nobody in (passwords.unknown_scram_user(), passwords.unknown_user_of_file()):
+    nobodies = [passwords.unknown_scram_user(mechanism) for mechanism in SCRAM_MECHANISMS.values()]
+    for nobody in (*nobodies, passwords.unknown_user_of_file()):
         assert not nobody.verifies("")

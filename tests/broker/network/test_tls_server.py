@@ -11,6 +11,7 @@ import ssl
 import pytest
 
 from broker.network.connection import MIN_CAPACITY_BYTES
+from broker.network.limited_lines import LINES_IN_A_WINDOW
 from broker.network.limits import ConnectionQuota
 from broker.network.output import ENCRYPTED_STEP_BYTES
 from storage.file_system import FileSystem
@@ -269,3 +270,14 @@ async def test_a_client_that_resets_its_connection_is_logged_in_one_line(tmp_pat
     (record,) = [record for record in caplog.records if record.name.startswith("broker")]
     assert "the client closed the connection" in record.getMessage()
     assert record.exc_info is None
+
+
+@on_both_loops
+async def test_connections_that_a_limit_closes_cannot_fill_the_log(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    one = quota(max_per_ip=0)
+    async with tls_listening(tmp_path, quota=one) as acceptor:
+        for _ in range(2 * LINES_IN_A_WINDOW):
+            async with Client(acceptor) as client:
+                assert await client.rest() == b""
+    assert caplog.text.count("closing connection from") == LINES_IN_A_WINDOW

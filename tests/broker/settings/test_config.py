@@ -38,7 +38,7 @@ SPECIMENS = {
     "log.retention.ms": ("-1", "0"),
     "log.roll.jitter.ms": ("0", "-1"),
     "log.roll.ms": ("1", "0"),
-    "max.connections.per.ip.overrides": ("127.0.0.1:5,::1:6", "localhost:5"),
+    "max.connections.per.ip.overrides": ("127.0.0.1:5,::1:6,host.example:7", "not a host:5"),
     "node.id": ("7", "-2"),
     "ottla.authorizer": ("my_package.access:Mine", None),
     "ottla.console.authentication": ("scram", "basic"),
@@ -256,13 +256,34 @@ def test_a_topics_setting_is_refused_with_the_brokers_name():
         ("zookeeper.metadata.migration.enable", "true"),
         ("remote.log.storage.system.enable", "true"),
         ("principal.builder.class", "org.example.Builder"),
+        ("sasl.client.callback.handler.class", "org.example.Handler"),
+        ("sasl.login.callback.handler.class", "org.example.Handler"),
+        ("sasl.login.class", "org.example.Login"),
+        ("listener.name.a.gssapi.sasl.login.class", "org.example.Login"),
+        ("listener.name.a.principal.builder.class", "org.example.Builder"),
+        ("security.providers", "org.example.FipsProvider"),
     ],
 )
 def test_security_settings_without_effect_are_refused(name, value):
     with pytest.raises(ConfigError) as caught:
         BrokerConfig({name: value})
     assert caught.value.name == name
-    assert any(why in str(caught.value) for why in ("not there", "supported", "must be kafka.security"))
+    assert any(
+        why in str(caught.value) for why in ("not there", "supported", "cannot be used", "must be kafka.security")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.client.callback.handler.class", "authenticator.SaslClientCallbackHandler"),
+        ("sasl.login.callback.handler.class", "oauthbearer.secured.OAuthBearerLoginCallbackHandler"),
+        ("sasl.login.class", "kerberos.KerberosLogin"),
+        ("listener.name.a.gssapi.sasl.login.class", "authenticator.DefaultLogin"),
+    ],
+)
+def test_the_login_classes_of_kafka_are_accepted(name, value):
+    BrokerConfig({name: f"org.apache.kafka.common.security.{value}"})
 
 
 def test_a_listener_name_may_be_mapped_to_tls():

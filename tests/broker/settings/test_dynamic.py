@@ -287,7 +287,16 @@ OURS = {
         for form in WITHOUT_PREFIX
     },
     # classes of Java cannot be used
-    ("client.quota.callback.class", "per_broker_with_listener_prefix"): "refused",
+    **{
+        (name, "per_broker_with_listener_prefix"): "refused"
+        for name in (
+            "client.quota.callback.class",
+            "sasl.client.callback.handler.class",
+            "sasl.login.callback.handler.class",
+            "sasl.login.class",
+            "security.providers",
+        )
+    },
 }
 """Where Ottla differs from Kafka on purpose."""
 
@@ -307,7 +316,7 @@ def test_settings_may_change_where_kafka_allows_it(name, form, answer):
     words = {
         "not dynamic (42)": "cannot be changed while",
         "refused: per broker only (42)": "not for all",
-        "refused": "client.quota.callback.class=x: ",
+        "refused": rf"{name}=x: .*(not supported|cannot be used)",
     }
     with pytest.raises(ConfigError, match=words.get(answer, "only be changed for one listener")):
         dynamic.check({prefix + name: value}, per_broker=per_broker)

@@ -73,8 +73,9 @@ OURS = {
     "password.encoder.keyfactory.algorithm='FOO'": "refuses",
     "no.such.property='1'": "refuses",
     "listener.name.nosuch.ssl.client.auth='foo'": "refuses",
-    # a class of Java: brokers log in with their JAAS line, whatever it says
-    "sasl.login.class=no.Such": "starts",
+    "security.providers='no.Such'": "refuses",
+    # refused a moment later, when the listeners are bound: test_setting_effects_network.py
+    "max.connections.per.ip.overrides=no.such.invalid:5": "starts",
 }
 """Where Ottla differs from Kafka on purpose."""
 
