@@ -1,4 +1,4 @@
-"""A cluster changes from PLAINTEXT to SASL_SSL with ACLs, one broker after the other, while clients go on.
+"""A cluster changes from PLAINTEXT to SASL_SSL, and back, one broker after the other, while clients go on.
 
 The steps are those of docs/security.md. Nothing that was acknowledged is lost, nothing of an idempotent producer is
 there twice, transactions are committed, and records are acknowledged whichever broker is down.
@@ -7,8 +7,9 @@ there twice, transactions are committed, and records are acknowledged whichever 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -43,15 +44,18 @@ REPLICATED = {
 class ChangingCluster(BrokerCluster):
     """Brokers that have a port for each of two protocols. `security` is what clients use."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, *, has_authorizer: bool = False) -> None:
+        """has_authorizer: from the start; the users of brokers on both listeners are super users."""
         super().__init__(tmp_path, REPLICATED)
+        self.has_authorizer = has_authorizer
         self.secured = ClusterSecurity(SCRAM_OVER_TLS, tmp_path / "stores")
         ports = free_ports(2 * len(BROKERS))
         self._ports = {PLAINTEXT: ports[::2], self.secured.protocol: ports[1::2]}
 
     def settings_of(self, broker_id: int) -> Mapping[str, str]:
         """See BrokerCluster.settings_of: before the change."""
-        return self.listening(broker_id, PLAINTEXT)
+        acls = {"authorizer.class.name": ACL_AUTHORIZER, "super.users": f"User:ANONYMOUS;{self.secured.principal}"}
+        return self.listening(broker_id, PLAINTEXT) | (acls if self.has_authorizer else {})
 
     def listening(self, broker_id: int, *protocols: str) -> dict[str, str]:
         """Listeners of these protocols."""
@@ -158,16 +162,17 @@ class Change:
         producer.commit_transaction(DEADLINE_S)
         self.moves += 1
 
-    async def move_clients(self) -> None:
-        """The producer and the member of the group are replaced by others, which log in."""
+    async def move_clients(self, name: str, security: ClusterSecurity) -> None:
+        """The producer and the member of the group are replaced by others, which connect in another way."""
         cluster = self.cluster
-        cluster.security = cluster.secured
-        self.loads["new"] = cluster.load("new", cluster.security)
+        cluster.security = security
+        ((former, _),) = self.loads.items()
+        self.loads[name] = cluster.load(name, cluster.security)
         await asyncio.to_thread(self.member.close)
         self._found |= self.member.found
         self.member = Member(cluster.bootstrap(), cluster.security)
         await self.goes_on()
-        old = self.loads.pop("old")
+        old = self.loads.pop(former)
         await asyncio.to_thread(old.finish)
         self.finished.append(old)
 
@@ -208,7 +213,28 @@ class Change:
 @full_only
 @pytest.mark.timeout(600)
 async def test_from_plaintext_to_sasl_ssl_with_acls(tmp_path: Path) -> None:
-    cluster = ChangingCluster(tmp_path)
+    async with changing(ChangingCluster(tmp_path)) as (cluster, change):
+        secured = cluster.secured
+        acls = {"authorizer.class.name": ACL_AUTHORIZER, "super.users": secured.principal}
+        await change_listeners(change, PLAINTEXT, secured.protocol, last=acls)
+        await change.check()
+        await nobody_is_let_in_without_a_login(cluster)
+
+
+@full_only
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("has_authorizer", [False, True], ids=["without an authorizer", "with an authorizer"])
+async def test_to_sasl_ssl_and_back(tmp_path: Path, has_authorizer: bool) -> None:
+    """With an authorizer, the change needs no setting of Ottla's own: both users of brokers are super users."""
+    async with changing(ChangingCluster(tmp_path, has_authorizer=has_authorizer)) as (cluster, change):
+        await change_listeners(change, PLAINTEXT, cluster.secured.protocol)
+        await change_listeners(change, cluster.secured.protocol, PLAINTEXT)
+        await change.check()
+
+
+@contextlib.asynccontextmanager
+async def changing(cluster: ChangingCluster) -> AsyncIterator[tuple[ChangingCluster, Change]]:
+    """Three brokers with PLAINTEXT, and their clients."""
     try:
         await cluster.registry.start()
         await cluster.start(*BROKERS)
@@ -219,32 +245,32 @@ async def test_from_plaintext_to_sasl_ssl_with_acls(tmp_path: Path) -> None:
         await cluster.secured.prepare(cluster.registry)  # the user of the brokers
         change = Change(cluster)
         try:
-            await change_listeners(change, cluster.secured)
-            await change.check()
+            yield cluster, change
         finally:
             change.close()
-        await nobody_is_let_in_without_a_login(cluster)
     finally:
         await cluster.close()
 
 
-async def change_listeners(change: Change, secured: ClusterSecurity) -> None:
-    """The three restarts of every broker, as docs/security.md describes them."""
-    former, new = PLAINTEXT, secured.protocol
+async def change_listeners(change: Change, former: str, new: str, last: Mapping[str, str] | None = None) -> None:
+    """The three restarts of every broker, as docs/security.md describes them. last: settings from the last one on."""
+    cluster = change.cluster
+    secured = cluster.secured
     both = {
         "listener.security.protocol.map": f"{former}:{former},{new}:{new}",
         "sasl.mechanism.inter.broker.protocol": secured.mechanism,
-        **secured.of_listener(new),
+        **secured.of_listener(secured.protocol),
     }
-    await change.roll(
-        both | {"inter.broker.listener.name": former, "ottla.inter.broker.listener.names": new}, former, new
-    )
-    await change.roll(
-        both | {"inter.broker.listener.name": new, "ottla.inter.broker.listener.names": former}, former, new
-    )
-    await change.move_clients()
-    acls = {"authorizer.class.name": ACL_AUTHORIZER, "super.users": secured.principal}
-    await change.roll(both | acls | {"inter.broker.listener.name": new}, new)
+
+    def between_brokers(used: str, other: str) -> dict[str, str]:
+        others = {} if cluster.has_authorizer else {"ottla.inter.broker.listener.names": other}
+        return {"inter.broker.listener.name": used, **others}
+
+    await change.roll(both | between_brokers(former, new), former, new)
+    await change.roll(both | between_brokers(new, former), former, new)
+    clients = secured if new == secured.protocol else ClusterSecurity(PLAINTEXT, Path())
+    await change.move_clients(f"clients of {new}", clients)
+    await change.roll(both | {"inter.broker.listener.name": new} | dict(last or {}), new)
 
 
 async def nobody_is_let_in_without_a_login(cluster: ChangingCluster) -> None:
