@@ -18,6 +18,8 @@ from storage.setting import ConfigError
 KAFKA_OPTS: Final = "KAFKA_OPTS"
 _FILE: Final = "java.security.auth.login.config"
 _SECTION: Final = "zookeeper.sasl.clientconfig"
+_SERVICE: Final = "zookeeper.sasl.client.username"
+_SERVER: Final = "zookeeper.server.principal"
 _IS_ON: Final = "zookeeper.sasl.client"
 _SECURE: Final = "zookeeper.client.secure"
 
@@ -46,7 +48,12 @@ def zookeeper_login(environment: Mapping[str, str], settings: Container[str]) ->
         return {}
     if options.get(_IS_ON, "true").lower() != "true":
         raise ConfigError(KAFKA_OPTS, None, f"{location} has the section {section}, but {_IS_ON} is false")
-    return {setting_name("sasl_jaas_file"): location, setting_name("sasl_clientconfig"): section}
+    if _SERVER in options:
+        rule = f"{_SERVER} is not supported: use {_SERVICE}, and the host names of zookeeper.connect"
+        raise ConfigError(KAFKA_OPTS, None, rule)
+    found = {setting_name("sasl_jaas_file"): location, setting_name("sasl_clientconfig"): section}
+    service = setting_name("sasl_client_username")
+    return found | ({service: options[_SERVICE]} if _SERVICE in options and service not in settings else {})
 
 
 def _properties(text: str) -> dict[str, str]:

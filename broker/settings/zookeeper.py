@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.settings.config import BrokerConfig
 
 _SET_ACL = setting_name("set_acl")
-_NEUTRAL = (setting_name("client_cnxn_socket"), setting_name("sasl_clientconfig"))
+_NEUTRAL = (setting_name("client_cnxn_socket"), setting_name("sasl_clientconfig"), setting_name("sasl_client_username"))
 """Settings that promise nothing by themselves."""
 
 

@@ -25,9 +25,10 @@ class ZooKeeperSecurityOptions(SecurityOptions):
 
     `zookeeper_ssl_client_enable` encrypts the connection. Types of stores are JKS, PKCS12 and PEM; by default, the end
     of the file's name decides (.jks, .p12, .pem). Lists are texts with commas. `zookeeper_sasl_jaas_config` is a JAAS
-    line of ZooKeeper's DigestLoginModule with user and password, `zookeeper_sasl_jaas_file` a file with it in its
-    section `zookeeper_sasl_clientconfig`. With `zookeeper_set_acl`, only the user of this consumer may change what it
-    creates.
+    line of ZooKeeper's DigestLoginModule with user and password, or of Krb5LoginModule. `zookeeper_sasl_jaas_file` is a
+    file with it in its section `zookeeper_sasl_clientconfig`. With Kerberos, `zookeeper_sasl_client_username` is the
+    first part of the servers' principals, by default zookeeper. With `zookeeper_set_acl`, only the user of this
+    consumer may change what it creates.
 
     Raises InvalidOptionError for a value that breaks a rule. Secrets are not in the `repr`.
     """
@@ -47,6 +48,7 @@ class ZooKeeperSecurityOptions(SecurityOptions):
     zookeeper_sasl_jaas_config: str | None = field(default=None, repr=False)
     zookeeper_sasl_jaas_file: str | None = None
     zookeeper_sasl_clientconfig: str | None = None
+    zookeeper_sasl_client_username: str | None = None
 
     def __post_init__(self) -> None:
         SecurityOptions.__post_init__(self)
@@ -108,3 +110,4 @@ class ZooKeeperSecurityKeywords(SecurityKeywords, total=False):
     zookeeper_sasl_jaas_config: str | None
     zookeeper_sasl_jaas_file: str | None
     zookeeper_sasl_clientconfig: str | None
+    zookeeper_sasl_client_username: str | None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from security.sasl.kerberos_login import KerberosLogin
 
 if TYPE_CHECKING:
     import ssl
@@ -19,6 +21,16 @@ class DigestLogin(NamedTuple):
     password: Secret
 
 
+class TicketLogin(NamedTuple):
+    """A login with GSSAPI: where the ticket is from, and the first part of the servers' principals, `service/host`."""
+
+    tickets: KerberosLogin
+    service: str
+
+
+Login: TypeAlias = DigestLogin | TicketLogin
+
+
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSecurity:
     """tls: None for plain text. login: None for none. sets_acls: whether znodes get Kafka's ACLs when created.
@@ -28,7 +40,7 @@ class ZooKeeperSecurity:
     """
 
     tls: Callable[[], ssl.SSLContext] | None = None
-    login: DigestLogin | None = None
+    login: Login | None = None
     sets_acls: bool = False
 
 

@@ -22,14 +22,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError
+from kazoo.exceptions import AuthFailedError, ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
 from registry.errors import ConnectionLossError, RegistryClosedError, RegistryLoginError, ZooKeeperSettingError
 from registry.interface import ConnectionState
-from registry.zookeeper.login import LoginRefused, log_in
+from registry.zookeeper.login import LoginPostponed, LoginRefused, log_in
 from registry.zookeeper.security import UNSECURED, ZooKeeperSecurity
 from registry.zookeeper.tls_socket import TlsSocket, reason
 
@@ -221,12 +221,15 @@ class ZooKeeperSession:
             connection.sasl_options = {}  # without them, kazoo does not log in
             connection._authenticate_with_sasl = self._log_in
 
-    def _log_in(self, _host: str, timeout_s: float) -> None:
+    def _log_in(self, host: str, timeout_s: float) -> None:
         """Log in, in kazoo's thread. kazoo ends the session after an AuthFailedError."""
         assert self._login is not None
         self._handler.outcome = f"{self._handler.server} closes the connection during the login"
         try:
-            log_in(self.client._connection, self._login, timeout_s)
+            log_in(self.client._connection, self._login, host, timeout_s)
+        except LoginPostponed as error:
+            self._handler.outcome = f"{self._handler.server}: {error}"
+            raise ConnectionDropped(str(error)) from None  # kazoo tries again
         except LoginRefused as error:
             self._refusal = f"{self._handler.server}: {error}"
             raise AuthFailedError(self._refusal) from None

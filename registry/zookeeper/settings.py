@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from registry.errors import ZooKeeperSettingError
-from registry.zookeeper.security import DigestLogin, ZooKeeperSecurity
+from registry.zookeeper.security import DigestLogin, Login, TicketLogin, ZooKeeperSecurity
 from security.jaas import KERBEROS_MODULE, ZOOKEEPER_MODULE, JaasEntry, JaasError, parse_jaas_file, parse_zookeeper_jaas
+from security.sasl.kerberos_login import KerberosLogin
 from security.secret import Secret, revealed
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 NETTY_SOCKET: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
 NIO_SOCKET: Final = "org.apache.zookeeper.ClientCnxnSocketNIO"
 CLIENT_SECTION: Final = "Client"
+DEFAULT_SERVICE: Final = "zookeeper"
 _STORE_TYPES: Final = {".jks": "JKS", ".p12": "PKCS12", ".pem": "PEM"}
 _OTHER_NAMES: Final = {"client_cnxn_socket": "zookeeper.clientCnxnSocket"}
 
@@ -52,6 +55,7 @@ class ZooKeeperSettings:
     sasl_jaas_config: str | None = field(default=None, repr=False)
     sasl_jaas_file: str | None = None
     sasl_clientconfig: str = CLIENT_SECTION
+    sasl_client_username: str = DEFAULT_SERVICE
 
     @classmethod
     def of(cls, value: Callable[[str], Any]) -> Self:
@@ -76,6 +80,8 @@ class ZooKeeperSettings:
             raise _error("sasl_jaas_file", f"must not be set with {setting_name('sasl_jaas_config')}")
         if self.sasl_clientconfig != CLIENT_SECTION and not self.sasl_jaas_file:
             raise _error("sasl_clientconfig", f"has no effect without {setting_name('sasl_jaas_file')}")
+        if self.sasl_client_username != DEFAULT_SERVICE and not self.has_login:
+            raise _error("sasl_client_username", f"has no effect without {setting_name('sasl_jaas_config')}")
         if self.set_acl and not self.has_login and not (self.ssl_client_enable and self.ssl_keystore_location):
             rule = (
                 f"needs a login to ZooKeeper ({setting_name('sasl_jaas_config')}) or a client certificate"
@@ -140,20 +146,27 @@ class ZooKeeperSettings:
             raise _error(f"{store}_type", rule)
         return found
 
-    def _login(self) -> DigestLogin | None:
+    def _login(self) -> Login | None:
         if self.sasl_jaas_config:
             try:
                 entry = parse_zookeeper_jaas(revealed(self.sasl_jaas_config))
             except JaasError as error:
                 raise _error("sasl_jaas_config", str(error)) from None
-            return _digest_login("sasl_jaas_config", entry)
+            return self._login_of("sasl_jaas_config", entry)
         if self.sasl_jaas_file:
             entries = jaas_sections(setting_name("sasl_jaas_file"), self.sasl_jaas_file).get(self.sasl_clientconfig)
             if not entries or len(entries) > 1:
                 rule = f"the file must have a section {self.sasl_clientconfig} with one login module"
                 raise _error("sasl_jaas_file", rule)
-            return _digest_login("sasl_jaas_file", entries[0])
+            return self._login_of("sasl_jaas_file", entries[0])
         return None
+
+    def _login_of(self, field_name: str, entry: JaasEntry) -> Login:
+        if entry.login_module == KERBEROS_MODULE:
+            return _ticket_login(field_name, entry, self.sasl_client_username)
+        if self.sasl_client_username != DEFAULT_SERVICE:
+            raise _error("sasl_client_username", f"has an effect only with {KERBEROS_MODULE}")
+        return _digest_login(field_name, entry)
 
 
 def setting_name(field_name: str) -> str:
@@ -176,12 +189,19 @@ def jaas_sections(name: str, location: str) -> dict[str, list[JaasEntry]]:
         raise ZooKeeperSettingError(name, f"{location} cannot be read: {why}") from None
 
 
+def _ticket_login(field_name: str, entry: JaasEntry, service: str) -> TicketLogin:
+    try:
+        tickets = KerberosLogin.of_client(entry.options)
+    except JaasError as error:
+        raise _error(field_name, str(error)) from None
+    if find_spec("gssapi") is None:
+        raise _error(field_name, "GSSAPI needs the Python package gssapi: install ottla with the extra 'kerberos'")
+    return TicketLogin(tickets, service)
+
+
 def _digest_login(field_name: str, entry: JaasEntry) -> DigestLogin:
-    if entry.login_module == KERBEROS_MODULE:
-        rule = f"GSSAPI (Kerberos) to ZooKeeper is not supported: use {ZOOKEEPER_MODULE}, or a client certificate"
-        raise _error(field_name, rule)
     if entry.login_module != ZOOKEEPER_MODULE:
-        raise _error(field_name, f"the login module must be {ZOOKEEPER_MODULE}")
+        raise _error(field_name, f"the login module must be {ZOOKEEPER_MODULE} or {KERBEROS_MODULE}")
     username, password = entry.options.get("username"), entry.options.get("password")
     if not username or not password:
         raise _error(field_name, "the login module needs the options username and password")

@@ -43,6 +43,11 @@ class DigestMd5Client:
         # What the server has to answer; None until the response was sent.
         self._proof: str | None = None
 
+    @property
+    def is_last(self) -> bool:
+        """See `ClientExchange`: the server proves that it knows the password, in answer to the last message."""
+        return False
+
     def first(self) -> bytes:
         """Return the first message, which is empty: the server begins."""
         return b""

@@ -6,6 +6,7 @@ import pytest
 
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
+from broker.settings.zookeeper import load_zookeeper_security
 from client.admin.admin import Admin
 from client.admin.quotas import QuotaEntity
 from client.admin.types import ConfigChange, ResourceType
@@ -14,13 +15,15 @@ from registry.errors import ConnectionLossError, NoAuthError, RegistryLoginError
 from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
 from registry.zookeeper.settings import NETTY_SOCKET
-from security.jaas import ZOOKEEPER_MODULE
+from security.jaas import KERBEROS_MODULE, ZOOKEEPER_MODULE
 from security.principal import Principal
 from storage.setting import ConfigError
 from support.authorization import allow, authorized_broker
 from support.broker import running_broker, settings
 from support.certificates import authority, client_certificate
 from support.effects import shows
+from support.kerberos import REALM, running_realm
+from support.kerberos_zookeeper import kerberos_zookeeper
 from support.reference import REFERENCE
 from support.secured_zookeeper import secured_zookeeper
 from support.tcp_proxy import TcpProxy
@@ -149,6 +152,35 @@ async def test_the_login_from_a_jaas_file(tmp_path):
         assert found["/config/users"] == ["sasl:kafka:31"]
     file.write_text("KafkaServer { x required; };")
     await start_fails(tmp_path, values, ConfigError, "section Mine")
+
+
+@pytest.fixture(scope="module")
+def realm(tmp_path_factory):
+    with running_realm(tmp_path_factory.mktemp("realm")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kerberos_server(realm, tmp_path_factory):
+    with kerberos_zookeeper(tmp_path_factory.mktemp("zookeeper"), realm, "coordination") as running:
+        yield running
+
+
+@shows("ottla.zookeeper.sasl.jaas.config", "ottla.zookeeper.sasl.client.username")
+async def test_the_login_with_kerberos(tmp_path, realm, kerberos_server):
+    line = f'{KERBEROS_MODULE} required useKeyTab=true keyTab="{realm.keytab("kafka")}" principal="kafka@{REALM}";'
+    values = {
+        "zookeeper.connect": kerberos_server.kerberos_address + new_chroot(),
+        LOGIN: line,
+        "ottla.zookeeper.sasl.client.username": "coordination",
+        "zookeeper.set.acl": "true",
+    }
+    async with running_broker(tmp_path / "data", **values):
+        security = load_zookeeper_security(BrokerConfig.load(None, settings(tmp_path / "data") | values))
+        found = await acls_of(values["zookeeper.connect"], security)
+        assert found["/config/users"] == [f"sasl:kafka@{REALM}:31"]
+    del values["ottla.zookeeper.sasl.client.username"]
+    await start_fails(tmp_path, values, RegistryLoginError, "Server zookeeper/localhost@.* not found")
 
 
 async def test_a_wrong_password_ends_the_start(tmp_path):

@@ -40,6 +40,16 @@ ssl.enabledProtocols=TLSv1.2,TLSv1.3
 """
 
 
+def command_with_sasl(folder, properties):
+    """Return the command of a server with logins of `folder`/jaas.conf, and these properties of Java."""
+    command = server_command(folder)
+    at = command.index("-cp")
+    netty = [jar for jar in find_jars()[0].parent.glob("netty-*.jar") if "http" not in jar.name]
+    command[at + 1] = ":".join([command[at + 1], *map(str, sorted(netty))])
+    properties = {"java.security.auth.login.config": folder / "jaas.conf", **properties}
+    return [*command[:at], *(f"-D{name}={value}" for name, value in properties.items()), *command[at:]]
+
+
 class SecuredServer(ZooKeeperServer):
     """One server with a port for TLS besides the plain one."""
 
@@ -53,11 +63,7 @@ class SecuredServer(ZooKeeperServer):
         return f"localhost:{self.tls_port}"
 
     def command(self):
-        command = server_command(self.folder)
-        at = command.index("-cp")
-        netty = [jar for jar in find_jars()[0].parent.glob("netty-*.jar") if "http" not in jar.name]
-        command[at + 1] = ":".join([command[at + 1], *map(str, sorted(netty))])
-        return [*command[:at], f"-Djava.security.auth.login.config={self.folder / 'jaas.conf'}", *command[at:]]
+        return command_with_sasl(self.folder, {})
 
     def write_files(self):
         peers = [Peer(HOST, self._unused, self._unused2)]

@@ -76,13 +76,18 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
             LOW, READ_ONLY, acts=True,
             doc="Path below that of zookeeper.connect where a view of the cluster in the layout of Kafka 0.7 is kept;"
                 " empty for none."),
+    Setting("ottla.zookeeper.sasl.client.username", STRING, "zookeeper", None,
+            LOW, READ_ONLY, acts=True,
+            doc="With Kerberos, the service of ZooKeeper: the first part of its principals (Java's"
+                " zookeeper.sasl.client.username)."),
     Setting("ottla.zookeeper.sasl.clientconfig", STRING, "Client", None,
             LOW, READ_ONLY, acts=True,
             doc="Section of the JAAS file with the login to ZooKeeper (Java's zookeeper.sasl.clientconfig)."),
     Setting("ottla.zookeeper.sasl.jaas.config", PASSWORD, None, None,
             MEDIUM, READ_ONLY, acts=True,
-            doc="Login to ZooKeeper with DIGEST-MD5: org.apache.zookeeper.server.auth.DigestLoginModule required"
-                ' username="…" password="…";'),
+            doc="Login to ZooKeeper. DIGEST-MD5: org.apache.zookeeper.server.auth.DigestLoginModule required"
+                ' username="…" password="…"; Kerberos: com.sun.security.auth.module.Krb5LoginModule required'
+                ' useKeyTab=true keyTab="…" principal="…";'),
     Setting("ottla.zookeeper.sasl.jaas.file", STRING, None, None,
             MEDIUM, READ_ONLY, acts=True,
             doc="JAAS file with that login in its section Client. Without both settings, `ottla broker` takes the file"

@@ -30,6 +30,13 @@ def test_another_section(file):
     assert zookeeper_login({"KAFKA_OPTS": options}, {})[SETTINGS[1]] == "Mine"
 
 
+def test_another_service_of_kerberos(file):
+    name = "ottla.zookeeper.sasl.client.username"
+    environment = {"KAFKA_OPTS": f"{JAAS_CONFIG}={file} -Dzookeeper.sasl.client.username=zk"}
+    assert zookeeper_login(environment, {})[name] == "zk"
+    assert name not in zookeeper_login(environment, {name: "mine"})
+
+
 def test_without_a_login(file):
     assert zookeeper_login({}, {}) == {}
     assert zookeeper_login({"KAFKA_OPTS": "-Xmx1g -Djava.net.preferIPv4Stack"}, {}) == {}
@@ -57,6 +64,12 @@ def test_what_kafka_does_not_start_with_either(file, options, rule):
         zookeeper_login({"KAFKA_OPTS": options.format(file=file)}, {})
     assert caught.value.name == "KAFKA_OPTS"
     assert "hush" not in str(caught.value)
+
+
+def test_another_principal_of_the_server_is_refused(file):
+    options = f"{JAAS_CONFIG}={file} -Dzookeeper.server.principal=zk/other@REALM"
+    with pytest.raises(ConfigError, match=r"zookeeper\.server\.principal is not supported"):
+        zookeeper_login({"KAFKA_OPTS": options}, {})
 
 
 def test_javas_tls_is_allowed_beside_the_setting():

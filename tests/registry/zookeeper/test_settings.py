@@ -7,9 +7,11 @@ import ssl
 import pytest
 
 from registry.errors import ZooKeeperSettingError
-from registry.zookeeper.security import DigestLogin
+from registry.zookeeper import settings as settings_module
+from registry.zookeeper.security import DigestLogin, TicketLogin
 from registry.zookeeper.settings import NETTY_SOCKET, NIO_SOCKET, SETTING_NAMES, ZooKeeperSettings, setting_name
 from security.jaas import KERBEROS_MODULE, PLAIN_MODULE, ZOOKEEPER_MODULE
+from security.sasl.kerberos_login import KerberosLogin
 from support.certificates import authority, client_certificate
 from support.reference import REFERENCE
 
@@ -100,6 +102,17 @@ def test_versions(values, versions):
     assert (context.minimum_version.name, context.maximum_version.name) == versions
 
 
+def test_kerberos(monkeypatch):
+    monkeypatch.setattr(settings_module, "find_spec", lambda name: name)
+    line = {LINE: f"{KERBEROS_MODULE} required useKeyTab=true keyTab=a.keytab principal=kafka;"}
+    assert load(line).login == TicketLogin(KerberosLogin("a.keytab", "kafka"), "zookeeper")
+    of_service = line | {"ottla.zookeeper.sasl.client.username": "zk"}
+    assert load(of_service | {"zookeeper.set.acl": True}).login == TicketLogin(KerberosLogin("a.keytab", "kafka"), "zk")
+    monkeypatch.setattr(settings_module, "find_spec", lambda name: None)
+    with pytest.raises(ZooKeeperSettingError, match="extra 'kerberos'"):
+        load(line)
+
+
 def test_an_empty_algorithm_does_not_verify_the_host():
     context = load(TLS | {"zookeeper.ssl.endpoint.identification.algorithm": ""}).tls()
     assert not context.check_hostname
@@ -171,7 +184,21 @@ REFUSED = {
         "no effect",
     ),
     "another module": ({LINE: f"{PLAIN_MODULE} required username=a password=hush;"}, LINE, "must be one of"),
-    "Kerberos": ({LINE: f"{KERBEROS_MODULE} required;"}, LINE, "GSSAPI .* not supported"),
+    "Kerberos without a ticket": (
+        {LINE: f"{KERBEROS_MODULE} required;"},
+        LINE,
+        "useKeyTab=true or useTicketCache=true",
+    ),
+    "a service of Kerberos with another login": (
+        {LINE: JAAS, "ottla.zookeeper.sasl.client.username": "zk"},
+        "ottla.zookeeper.sasl.client.username",
+        "only with com.sun",
+    ),
+    "a service without a login": (
+        {"ottla.zookeeper.sasl.client.username": "zk"},
+        "ottla.zookeeper.sasl.client.username",
+        "no effect",
+    ),
     "no user": ({LINE: f"{ZOOKEEPER_MODULE} required password=hush;"}, LINE, "username and password"),
     "a variable": ({LINE: f'{ZOOKEEPER_MODULE} required username=a password="${{hush}}";'}, LINE, "not replaced"),
     "no line": ({LINE: "hush"}, LINE, "semicolon"),
