@@ -7,6 +7,7 @@ COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY broker broker
 COPY build_backend build_backend
 COPY client client
+COPY console console
 COPY ottla ottla
 COPY protocol protocol
 COPY pyspark_ottla pyspark_ottla
@@ -15,7 +16,7 @@ COPY replication replication
 COPY security security
 COPY spark_connector spark_connector
 COPY storage storage
-RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt '.[fast,security]'
+RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt '.[console,fast,security]'
 
 # Of pyspark only the eight jars of ZooKeeper are kept.
 FROM build AS zookeeper-build

@@ -14,6 +14,7 @@ FOLDERS = (
     "protocol",
     "security",
     "client",
+    "console",
     "spark_connector",
     "pyspark_ottla",
 )

@@ -16,7 +16,17 @@ from client.topic_partition import TopicPartition
 from support.broker import ROOT
 from support.checkout import wheel_only
 
-PACKAGES = ("broker", "client", "protocol", "registry", "replication", "security", "spark_connector", "storage")
+PACKAGES = (
+    "broker",
+    "client",
+    "console",
+    "protocol",
+    "registry",
+    "replication",
+    "security",
+    "spark_connector",
+    "storage",
+)
 pytestmark = wheel_only
 
 

@@ -1,0 +1,141 @@
+"""From a request over HTTP to the handler of its operation, and back: parameters, body, rights, errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from client.errors import KafkaError
+from console.clients import Clients
+from console.rights import Rights
+from console.v3.call import Call
+from console.v3.errors import NOT_AUTHORIZED, RestError, not_found, rest_error
+from console.v3.models import Answer, Asked, ErrorAnswer
+from console.v3.operation import ApiOperation, Parameter
+from console.v3.place import cluster_place
+
+JSON: Final = "application/json"
+RightsOf = Callable[[web.Request], Rights]
+"""Returns the rights of the sender of a request."""
+
+logger = logging.getLogger(__name__)
+
+
+def answerer(
+    operation: ApiOperation, clients: Clients, rights_of: RightsOf
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Return the function that answers the requests of an operation."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        try:
+            call = await _call(operation, request, clients, rights_of(request))
+            if not operation.right.is_given(call):
+                raise _refused(operation, call)
+            found = await operation.handler(call)
+        except KafkaError as error:
+            return error_response(rest_error(error))
+        except RestError as error:
+            return error_response(error)
+        if isinstance(found, web.StreamResponse):
+            return found
+        return json_response(found, operation.status)
+
+    return answer
+
+
+def json_response(found: Answer | None, status: int) -> web.Response:
+    """Return an answer with this body; None: without a body."""
+    headers = {"Cache-Control": "no-store"}
+    if found is None:
+        return web.Response(status=status, headers=headers)
+    body = found.model_dump_json(by_alias=True).encode()
+    response = web.Response(body=body, status=status, content_type=JSON, headers=headers)
+    response.enable_compression()
+    return response
+
+
+def error_response(error: RestError) -> web.Response:
+    """Return the answer for an error."""
+    return json_response(ErrorAnswer(error_code=error.code, message=error.message), error.status)
+
+
+@web.middleware
+async def answer_errors(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Give errors of HTTP, such as an unknown path, the shape of the API's errors."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        phrase = HTTPStatus(error.status).phrase
+        answer = error_response(RestError(error.status, f"HTTP {error.status} {phrase}"))
+        if "Allow" in error.headers:
+            answer.headers["Allow"] = error.headers["Allow"]
+        return answer
+    except (ConnectionError, TimeoutError):
+        raise  # the client is gone
+    except Exception:
+        logger.exception("%s %s failed", request.method, request.path)
+        return error_response(RestError(500, "Internal error; the log of the console has the details."))
+
+
+async def _call(operation: ApiOperation, request: web.Request, clients: Clients, rights: Rights) -> Call:
+    query = _query(request, operation.query)
+    asked = None
+    if operation.takes is not None:
+        if request.content_type != JSON:
+            raise RestError(415, f"The Content-Type of this request must be {JSON}.")
+        if not operation.is_stream:
+            asked = parsed(operation.takes, await _body(request))
+    admin = await clients.admin()
+    cluster_id = await clients.cluster_id()
+    if request.match_info.get("cluster_id", cluster_id) != cluster_id:
+        raise not_found(f"there is no cluster {request.match_info['cluster_id']} here, only {cluster_id}")
+    place = cluster_place(str(request.url.origin()), cluster_id)
+    return Call(request, clients, admin, rights, cluster_id, place, asked, query)
+
+
+async def _body(request: web.Request) -> bytes:
+    try:
+        body = await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise RestError(413, "The body of the request is too large.") from error
+    if not body:
+        raise RestError(400, "Request body is empty. Data is required.")
+    return body
+
+
+def parsed(model: type[Asked], body: bytes) -> Asked:
+    """Return the body of a request. Raises RestError with the first names and rules that are broken."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, one['loc'])) or 'the body'}: {one['msg']}" for one in error.errors()[:3]]
+        raise RestError(400, "; ".join(problems)) from None
+
+
+def _query(request: web.Request, parameters: tuple[Parameter, ...]) -> dict[str, str]:
+    found = {}
+    for one in parameters:
+        value = request.query.get(one.name)
+        if not value:
+            if one.is_required:
+                raise RestError(400, f"the parameter {one.name} is required")
+            continue
+        if one.choices:
+            value = value.upper()
+            if value not in one.choices:
+                raise RestError(400, f"{one.name} must be one of {', '.join(one.choices)}, not {value}")
+        found[one.name] = value
+    return found
+
+
+def _refused(operation: ApiOperation, call: Call) -> RestError:
+    right = operation.right
+    where = f"{right.resource_type.label} {right.name(call)}"
+    return RestError(403, f"{right.operation.label} on {where} is not allowed", NOT_AUTHORIZED)

@@ -1,0 +1,68 @@
+"""A row of the table of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from aiohttp import web
+
+from console.v3.call import Call
+from console.v3.models import Answer, Asked
+from security.acls.binding import CLUSTER_NAME
+from security.acls.types import Operation, ResourceType
+
+Handler = Callable[[Call], Awaitable[Answer | web.StreamResponse | None]]
+"""Returns the body of the answer, or a complete answer; None for an answer without a body."""
+
+
+class Right(NamedTuple):
+    """What an operation needs: that of its request in Kafka's protocol.
+
+    `parameter` is the field of the path or of the body that names the resource; None for the cluster. GET needs the
+    right to read this, other methods the right to change it.
+    """
+
+    operation: Operation
+    resource_type: ResourceType = ResourceType.CLUSTER
+    parameter: str | None = None
+
+    def name(self, call: Call) -> str:
+        """Return the name of the resource."""
+        if self.parameter is None:
+            return CLUSTER_NAME
+        if self.parameter in call.request.match_info:
+            return call.text(self.parameter)
+        return str(getattr(call.asked, self.parameter))
+
+    def is_given(self, call: Call) -> bool:
+        """Return whether the sender of a request has this right."""
+        ask = call.rights.sees if call.request.method == "GET" else call.rights.may
+        return ask(self.operation, self.resource_type, self.name(call))
+
+
+class Parameter(NamedTuple):
+    """A parameter of the query."""
+
+    name: str
+    is_required: bool = False
+    choices: tuple[str, ...] = ()
+    """Without case; empty: any text."""
+
+
+class ApiOperation(NamedTuple):
+    """One operation. The first paragraph of the handler's docstring describes it."""
+
+    method: str
+    path: str
+    """Below `/v3`."""
+    handler: Handler
+    right: Right
+    answers: type[Answer] | None = None
+    """The model of the body; None if there is none."""
+    status: int = 200
+    takes: type[Asked] | None = None
+    """The model of the body of the request."""
+    query: tuple[Parameter, ...] = ()
+    is_stream: bool = False
+    """The body of the request is not read before the handler is called: it is a sequence of `takes`."""

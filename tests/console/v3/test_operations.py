@@ -1,0 +1,94 @@
+"""Every operation of the table answers as recorded: keys, types and status codes (rest-v3.jsonl)."""
+
+import asyncio
+
+import pytest
+
+from console.v3.table import OPERATIONS
+from ottla import testing
+from support.rest import differences, recorded, rest_api
+
+SERVED = [f"{one.method} {one.path}" for one in OPERATIONS]
+CLUSTER = "/clusters/{cluster_id}"
+PARAMETERS = {
+    "broker_id": "0",
+    "topic_name": "orders",
+    "partition_id": "0",
+    "consumer_group_id": "billing",
+    "name": "retention.ms",
+}
+NEW_TOPIC = {"topic_name": "new", "partitions_count": 2, "replication_factor": 1}
+REQUESTS = {
+    "POST /topics": [({}, NEW_TOPIC | {"validate_only": True}, 200), ({}, NEW_TOPIC, 201)],
+    "PATCH /topics/{topic_name}": [({"topic_name": "grows"}, {"partitions_count": 3}, 200)],
+    "DELETE /topics/{topic_name}": [({"topic_name": "goes"}, None, 204)],
+}
+"""What is sent: parameters of the path that differ from PARAMETERS, the body, and the expected status."""
+NEEDS_MORE = {f"GET {CLUSTER}/topics/{{topic_name}}/partitions/{{partition_id}}/reassignment": "test_reassignments.py"}
+"""Operations whose success another test shows."""
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with testing.broker() as running:
+        asyncio.run(fill(running.bootstrap_servers))
+        yield running
+
+
+@pytest.fixture
+async def rest(broker):
+    async with rest_api(broker.bootstrap_servers) as api:
+        yield api
+
+
+async def fill(bootstrap_servers):
+    async with rest_api(bootstrap_servers) as api:
+        for name in ("orders", "grows", "goes"):
+            answer = await api.ask("POST", "topics", {"topic_name": name, "partitions_count": 2})
+            assert answer.status == 201, answer
+
+
+def requests_of(operation):
+    short = operation.replace(CLUSTER, "", 1)
+    return REQUESTS.get(short, [({}, None, 200)])
+
+
+@pytest.mark.parametrize("operation", SERVED)
+async def test_the_answer_has_the_recorded_shape(rest, operation):
+    known = recorded()[operation]
+    method, _, path = operation.partition(" ")
+    for others, body, status in requests_of(operation):
+        values = PARAMETERS | {"cluster_id": rest.cluster_id} | others
+        answer = await rest.ask(method, "/v3" + path.format(**values), body)
+        if operation in NEEDS_MORE:
+            assert answer.status == 404
+            assert differences({"error_code": "integer", "message": "string"}, answer.body) == []
+            return
+        assert answer.status == status, answer
+        assert str(status) in known["responses"]
+        shape = known["responses"][str(status)].get("application/json")
+        assert (answer.body is None) == (shape is None)
+        assert shape is None or differences(shape, answer.body) == []
+
+
+@pytest.mark.parametrize("operation", SERVED)
+async def test_errors_have_the_recorded_shape(rest, operation):
+    """Every operation below a cluster refuses another cluster."""
+    method, _, path = operation.partition(" ")
+    if "{cluster_id}" in path:
+        body = requests_of(operation)[0][1]
+        answer = await rest.ask(method, "/v3" + path.format(**PARAMETERS | {"cluster_id": "other"}), body)
+        assert answer.status == 404
+        assert differences({"error_code": "integer", "message": "string"}, answer.body) == []
+
+
+def test_differences_are_found():
+    shape = {"a": "string A|B", "b?": "integer:int32 null", "c": [{"d": "boolean"}]}
+    assert differences(shape, {"a": "A", "b": None, "c": [{"d": True}]}) == []
+    assert differences(shape, {"a": "C", "b": "1", "c": [{"d": 1}], "e": 1}) == [
+        "body.a: 'C' is not string A|B",
+        "body.b: '1' is not integer:int32 null",
+        "body.c[0].d: 1 is not boolean",
+        "body: e is not in the recorded shape",
+    ]
+    assert differences(shape, {"a": "A"}) == ["body: no c"]
