@@ -7,7 +7,7 @@ it knows its static settings. The name "" means the dynamic default of all broke
 from collections.abc import Iterable, Mapping, Sequence
 
 from client.admin.base import AdminBase
-from client.admin.types import ConfigChange, ConfigEntry, ConfigSource, ResourceType
+from client.admin.types import ConfigChange, ConfigEntry, ConfigSource, ConfigType, ResourceType
 from client.errors import KafkaError, error_for
 from client.options import refuse
 from client.wire.connection import Connection
@@ -48,11 +48,13 @@ class ConfigAdmin(AdminBase):
         return entries
 
     async def describe_topic_configs(
-        self, topics: Iterable[str], keys: Iterable[str] | None = None
+        self, topics: Iterable[str], keys: Iterable[str] | None = None, *, include_synonyms: bool = False
     ) -> dict[str, dict[str, ConfigEntry] | KafkaError]:
         """The settings of several topics, in one request. Return the settings or the error of each topic."""
         names = list(topics)
-        return await self._describe_configs(ResourceType.TOPIC, names, keys) if names else {}
+        if not names:
+            return {}
+        return await self._describe_configs(ResourceType.TOPIC, names, keys, include_synonyms=include_synonyms)
 
     async def _describe_configs(
         self,
@@ -161,7 +163,14 @@ def _entries(result: DescribeConfigsResult) -> dict[str, ConfigEntry]:
         source = _source(entry.config_source, entry.is_default)
         synonyms = tuple((one.name, one.value, _source(one.source)) for one in entry.synonyms)
         found[entry.name] = ConfigEntry(
-            entry.name, entry.value, source, entry.read_only, entry.is_sensitive, entry.documentation, synonyms
+            entry.name,
+            entry.value,
+            source,
+            entry.read_only,
+            entry.is_sensitive,
+            entry.documentation,
+            synonyms,
+            _type(entry.config_type),
         )
     return dict(sorted(found.items()))
 
@@ -175,3 +184,7 @@ def _source(number: int, is_default: bool = False) -> ConfigSource:
     if is_default:
         return ConfigSource.DEFAULT_CONFIG
     return ConfigSource(number) if number in ConfigSource._value2member_map_ else ConfigSource.UNKNOWN
+
+
+def _type(number: int) -> ConfigType:
+    return ConfigType(number) if number in ConfigType._value2member_map_ else ConfigType.UNKNOWN

@@ -30,6 +30,21 @@ class ConfigSource(IntEnum):
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
 
 
+class ConfigType(IntEnum):
+    """The type of a setting's value (DescribeConfigs since version 3; UNKNOWN from older brokers)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
 class ConfigOperation(IntEnum):
     """An operation of IncrementalAlterConfigs on one setting (KIP-339)."""
 
@@ -71,6 +86,7 @@ class ConfigEntry(NamedTuple):
     is_sensitive: bool
     documentation: str | None
     synonyms: tuple[tuple[str, str | None, ConfigSource], ...]
+    type: ConfigType = ConfigType.UNKNOWN
 
     @property
     def is_default(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from console.v3 import brokers, clusters, partitions, topics
+from console.v3 import brokers, clusters, configs, partitions, topics
 from console.v3.operation import ApiOperation, Parameter, Right
 from security.acls.types import Operation, ResourceType
 
@@ -15,6 +15,10 @@ _DESCRIBE_CLUSTER: Final = Right(Operation.DESCRIBE)
 _CREATE_TOPIC: Final = Right(Operation.CREATE, ResourceType.TOPIC, "topic_name")
 _DESCRIBE_TOPIC: Final = Right(Operation.DESCRIBE, ResourceType.TOPIC, "topic_name")
 _ALTER_TOPIC: Final = Right(Operation.ALTER, ResourceType.TOPIC, "topic_name")
+_DESCRIBE_TOPIC_CONFIGS: Final = Right(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "topic_name")
+_ALTER_TOPIC_CONFIGS: Final = Right(Operation.ALTER_CONFIGS, ResourceType.TOPIC, "topic_name")
+_DESCRIBE_CONFIGS: Final = Right(Operation.DESCRIBE_CONFIGS)
+_ALTER_CONFIGS: Final = Right(Operation.ALTER_CONFIGS)
 _DELETE_TOPIC: Final = Right(Operation.DELETE, ResourceType.TOPIC, "topic_name")
 
 _CLUSTER: Final = "/clusters/{cluster_id}"
@@ -94,4 +98,94 @@ _PARTITIONS: Final = (
     ),
 )
 
-OPERATIONS: Final = (*_CLUSTERS, *_BROKERS, *_TOPICS, *_PARTITIONS)
+_CONFIGS: Final = (
+    ApiOperation(
+        "GET",
+        f"{_CLUSTER}/topics/-/configs",
+        configs.list_configs_of_all_topics,
+        _DESCRIBE_CLUSTER,
+        configs.TopicConfigList,
+    ),
+    ApiOperation(
+        "GET", f"{_TOPIC}/configs", configs.list_topic_configs, _DESCRIBE_TOPIC_CONFIGS, configs.TopicConfigList
+    ),
+    ApiOperation(
+        "POST",
+        f"{_TOPIC}/configs:alter",
+        configs.alter_topic_configs,
+        _ALTER_TOPIC_CONFIGS,
+        status=204,
+        takes=configs.AlterConfigs,
+    ),
+    ApiOperation(
+        "GET", f"{_TOPIC}/configs/{{name}}", configs.get_topic_config, _DESCRIBE_TOPIC_CONFIGS, configs.TopicConfigData
+    ),
+    ApiOperation(
+        "PUT",
+        f"{_TOPIC}/configs/{{name}}",
+        configs.update_topic_config,
+        _ALTER_TOPIC_CONFIGS,
+        status=204,
+        takes=configs.UpdateConfig,
+    ),
+    ApiOperation("DELETE", f"{_TOPIC}/configs/{{name}}", configs.reset_topic_config, _ALTER_TOPIC_CONFIGS, status=204),
+    ApiOperation(
+        "GET",
+        f"{_CLUSTER}/brokers/-/configs",
+        configs.list_configs_of_all_brokers,
+        _DESCRIBE_CONFIGS,
+        configs.BrokerConfigList,
+    ),
+    ApiOperation("GET", f"{_BROKER}/configs", configs.list_broker_configs, _DESCRIBE_CONFIGS, configs.BrokerConfigList),
+    ApiOperation(
+        "POST",
+        f"{_BROKER}/configs:alter",
+        configs.alter_broker_configs,
+        _ALTER_CONFIGS,
+        status=204,
+        takes=configs.AlterConfigs,
+    ),
+    ApiOperation(
+        "GET", f"{_BROKER}/configs/{{name}}", configs.get_broker_config, _DESCRIBE_CONFIGS, configs.BrokerConfigData
+    ),
+    ApiOperation(
+        "PUT",
+        f"{_BROKER}/configs/{{name}}",
+        configs.update_broker_config,
+        _ALTER_CONFIGS,
+        status=204,
+        takes=configs.UpdateConfig,
+    ),
+    ApiOperation("DELETE", f"{_BROKER}/configs/{{name}}", configs.reset_broker_config, _ALTER_CONFIGS, status=204),
+    ApiOperation(
+        "GET", f"{_CLUSTER}/broker-configs", configs.list_cluster_configs, _DESCRIBE_CONFIGS, configs.ClusterConfigList
+    ),
+    ApiOperation(
+        "POST",
+        f"{_CLUSTER}/broker-configs:alter",
+        configs.alter_cluster_configs,
+        _ALTER_CONFIGS,
+        status=204,
+        takes=configs.AlterConfigs,
+    ),
+    ApiOperation(
+        "GET",
+        f"{_CLUSTER}/broker-configs/{{name}}",
+        configs.get_cluster_config,
+        _DESCRIBE_CONFIGS,
+        configs.ClusterConfigData,
+    ),
+    ApiOperation(
+        "PUT",
+        f"{_CLUSTER}/broker-configs/{{name}}",
+        configs.update_cluster_config,
+        _ALTER_CONFIGS,
+        status=204,
+        takes=configs.UpdateConfig,
+    ),
+    ApiOperation(
+        "DELETE", f"{_CLUSTER}/broker-configs/{{name}}", configs.reset_cluster_config, _ALTER_CONFIGS, status=204
+    ),
+)
+
+OPERATIONS: Final = (*_CLUSTERS, *_CONFIGS, *_BROKERS, *_TOPICS, *_PARTITIONS)

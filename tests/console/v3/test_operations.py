@@ -18,7 +18,27 @@ PARAMETERS = {
     "name": "retention.ms",
 }
 NEW_TOPIC = {"topic_name": "new", "partitions_count": 2, "replication_factor": 1}
+DYNAMIC = {"name": "log.cleaner.threads"}
+ALTER = {"data": [{"name": "log.cleaner.threads", "value": "2"}]}
+RESET = {"name": "cleanup.policy", "operation": "DELETE"}
 REQUESTS = {
+    "POST /topics/{topic_name}/configs:alter": [
+        (
+            {},
+            {"data": [{"name": "retention.ms", "value": "60000"}, RESET]},
+            204,
+        )
+    ],
+    "PUT /topics/{topic_name}/configs/{name}": [({}, {"value": "1000"}, 204)],
+    "DELETE /topics/{topic_name}/configs/{name}": [({}, None, 204)],
+    "POST /brokers/{broker_id}/configs:alter": [({}, ALTER, 204)],
+    "GET /brokers/{broker_id}/configs/{name}": [(DYNAMIC, None, 200)],
+    "PUT /brokers/{broker_id}/configs/{name}": [(DYNAMIC, {"value": "3"}, 204)],
+    "DELETE /brokers/{broker_id}/configs/{name}": [(DYNAMIC, None, 204)],
+    "POST /broker-configs:alter": [({}, ALTER, 204)],
+    "GET /broker-configs/{name}": [({"name": "num.io.threads"}, None, 200)],
+    "PUT /broker-configs/{name}": [(DYNAMIC, {"value": "3"}, 204)],
+    "DELETE /broker-configs/{name}": [(DYNAMIC, None, 204)],
     "POST /topics": [({}, NEW_TOPIC | {"validate_only": True}, 200), ({}, NEW_TOPIC, 201)],
     "PATCH /topics/{topic_name}": [({"topic_name": "grows"}, {"partitions_count": 3}, 200)],
     "DELETE /topics/{topic_name}": [({"topic_name": "goes"}, None, 204)],
@@ -46,6 +66,8 @@ async def fill(bootstrap_servers):
         for name in ("orders", "grows", "goes"):
             answer = await api.ask("POST", "topics", {"topic_name": name, "partitions_count": 2})
             assert answer.status == 201, answer
+        default = await api.ask("PUT", "broker-configs/num.io.threads", {"value": "4"})
+        assert default.status == 204, default
 
 
 def requests_of(operation):
