@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from console.v3 import brokers, clusters, configs, partitions, topics
+from console.v3 import brokers, clusters, configs, groups, lags, partitions, topics
 from console.v3.operation import ApiOperation, Parameter, Right
 from security.acls.types import Operation, ResourceType
 
@@ -19,12 +19,17 @@ _DESCRIBE_TOPIC_CONFIGS: Final = Right(Operation.DESCRIBE_CONFIGS, ResourceType.
 _ALTER_TOPIC_CONFIGS: Final = Right(Operation.ALTER_CONFIGS, ResourceType.TOPIC, "topic_name")
 _DESCRIBE_CONFIGS: Final = Right(Operation.DESCRIBE_CONFIGS)
 _ALTER_CONFIGS: Final = Right(Operation.ALTER_CONFIGS)
+_DESCRIBE_GROUP: Final = Right(Operation.DESCRIBE, ResourceType.GROUP, "consumer_group_id")
 _DELETE_TOPIC: Final = Right(Operation.DELETE, ResourceType.TOPIC, "topic_name")
 
 _CLUSTER: Final = "/clusters/{cluster_id}"
 _BROKER: Final = f"{_CLUSTER}/brokers/{{broker_id}}"
 _TOPIC: Final = f"{_CLUSTER}/topics/{{topic_name}}"
 _PARTITION: Final = f"{_TOPIC}/partitions/{{partition_id}}"
+_GROUPS: Final = f"{_CLUSTER}/consumer-groups"
+_GROUP: Final = f"{_GROUPS}/{{consumer_group_id}}"
+_CONSUMER: Final = f"{_GROUP}/consumers/{{consumer_id}}"
+_OF_PARTITION: Final = "{topic_name}/partitions/{partition_id}"
 
 _CLUSTERS: Final = (
     ApiOperation("GET", "/clusters", clusters.list_clusters, _DESCRIBE_CLUSTER, clusters.ClusterList),
@@ -188,4 +193,22 @@ _CONFIGS: Final = (
     ),
 )
 
-OPERATIONS: Final = (*_CLUSTERS, *_CONFIGS, *_BROKERS, *_TOPICS, *_PARTITIONS)
+_CONSUMER_GROUPS: Final = (
+    ApiOperation("GET", _GROUPS, groups.list_groups, _DESCRIBE_CLUSTER, groups.GroupList),
+    ApiOperation("GET", _GROUP, groups.get_group, _DESCRIBE_GROUP, groups.GroupData),
+    ApiOperation("GET", f"{_GROUP}/consumers", groups.list_consumers, _DESCRIBE_GROUP, groups.ConsumerList),
+    ApiOperation("GET", _CONSUMER, groups.get_consumer, _DESCRIBE_GROUP, groups.ConsumerData),
+    ApiOperation("GET", f"{_CONSUMER}/assignments", groups.list_assignments, _DESCRIBE_GROUP, groups.AssignmentList),
+    ApiOperation(
+        "GET",
+        f"{_CONSUMER}/assignments/{_OF_PARTITION}",
+        groups.get_assignment,
+        _DESCRIBE_GROUP,
+        groups.AssignmentData,
+    ),
+    ApiOperation("GET", f"{_GROUP}/lag-summary", lags.get_lag_summary, _DESCRIBE_GROUP, lags.LagSummary),
+    ApiOperation("GET", f"{_GROUP}/lags", lags.list_lags, _DESCRIBE_GROUP, lags.LagList),
+    ApiOperation("GET", f"{_GROUP}/lags/{_OF_PARTITION}", lags.get_lag, _DESCRIBE_GROUP, lags.LagData),
+)
+
+OPERATIONS: Final = (*_CLUSTERS, *_CONFIGS, *_BROKERS, *_TOPICS, *_PARTITIONS, *_CONSUMER_GROUPS)

@@ -1,11 +1,15 @@
 """Every operation of the table answers as recorded: keys, types and status codes (rest-v3.jsonl)."""
 
 import asyncio
+import contextlib
 
 import pytest
 
+from client.consumer.consumer import Consumer
+from client.topic_partition import TopicPartition
 from console.v3.table import OPERATIONS
 from ottla import testing
+from support.polling import until
 from support.rest import differences, recorded, rest_api
 
 SERVED = [f"{one.method} {one.path}" for one in OPERATIONS]
@@ -15,6 +19,7 @@ PARAMETERS = {
     "topic_name": "orders",
     "partition_id": "0",
     "consumer_group_id": "billing",
+    "consumer_id": "unknown",
     "name": "retention.ms",
 }
 NEW_TOPIC = {"topic_name": "new", "partitions_count": 2, "replication_factor": 1}
@@ -50,7 +55,7 @@ NEEDS_MORE = {f"GET {CLUSTER}/topics/{{topic_name}}/partitions/{{partition_id}}/
 
 @pytest.fixture(scope="module")
 def broker():
-    with testing.broker() as running:
+    with testing.broker({"group.initial.rebalance.delay.ms": "0"}) as running:
         asyncio.run(fill(running.bootstrap_servers))
         yield running
 
@@ -59,6 +64,17 @@ def broker():
 async def rest(broker):
     async with rest_api(broker.bootstrap_servers) as api:
         yield api
+
+
+@contextlib.asynccontextmanager
+async def a_member(bootstrap_servers, rest):
+    """A member of the group "billing" that has a partition and a committed offset of it; its id."""
+    async with Consumer("orders", bootstrap_servers=bootstrap_servers, group_id="billing") as consumer:
+        partition = TopicPartition("orders", 0)
+        await until(lambda: partition in consumer.assignment(), "the partition is assigned")
+        await consumer.commit({partition: 0})
+        (member,) = (await rest.get("consumer-groups/billing/consumers"))["data"]
+        yield member["consumer_id"]
 
 
 async def fill(bootstrap_servers):
@@ -76,11 +92,19 @@ def requests_of(operation):
 
 
 @pytest.mark.parametrize("operation", SERVED)
-async def test_the_answer_has_the_recorded_shape(rest, operation):
+async def test_the_answer_has_the_recorded_shape(broker, rest, operation):
+    if "{consumer_group_id}" in operation:
+        async with a_member(broker.bootstrap_servers, rest) as consumer_id:
+            await check_answers(rest, operation, PARAMETERS | {"consumer_id": consumer_id})
+    else:
+        await check_answers(rest, operation, PARAMETERS)
+
+
+async def check_answers(rest, operation, parameters):
     known = recorded()[operation]
     method, _, path = operation.partition(" ")
     for others, body, status in requests_of(operation):
-        values = PARAMETERS | {"cluster_id": rest.cluster_id} | others
+        values = parameters | {"cluster_id": rest.cluster_id} | others
         answer = await rest.ask(method, "/v3" + path.format(**values), body)
         if operation in NEEDS_MORE:
             assert answer.status == 404
