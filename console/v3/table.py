@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from console.v3 import brokers, clusters, configs, groups, lags, partitions, topics
+from console.v3 import acls, brokers, clusters, configs, groups, lags, partitions, topics
 from console.v3.operation import ApiOperation, Parameter, Right
 from security.acls.types import Operation, ResourceType
 
 _DESCRIBE_CLUSTER: Final = Right(Operation.DESCRIBE)
+_ALTER_CLUSTER: Final = Right(Operation.ALTER)
 _CREATE_TOPIC: Final = Right(Operation.CREATE, ResourceType.TOPIC, "topic_name")
 _DESCRIBE_TOPIC: Final = Right(Operation.DESCRIBE, ResourceType.TOPIC, "topic_name")
 _ALTER_TOPIC: Final = Right(Operation.ALTER, ResourceType.TOPIC, "topic_name")
@@ -211,4 +212,18 @@ _CONSUMER_GROUPS: Final = (
     ApiOperation("GET", f"{_GROUP}/lags/{_OF_PARTITION}", lags.get_lag, _DESCRIBE_GROUP, lags.LagData),
 )
 
-OPERATIONS: Final = (*_CLUSTERS, *_CONFIGS, *_BROKERS, *_TOPICS, *_PARTITIONS, *_CONSUMER_GROUPS)
+_ACLS: Final = (
+    ApiOperation("GET", f"{_CLUSTER}/acls", acls.list_acls, _DESCRIBE_CLUSTER, acls.AclList, query=acls.parameters()),
+    ApiOperation("POST", f"{_CLUSTER}/acls", acls.create_acl, _ALTER_CLUSTER, status=201, takes=acls.NewAcl),
+    ApiOperation("POST", f"{_CLUSTER}/acls:batch", acls.create_acls, _ALTER_CLUSTER, status=201, takes=acls.NewAcls),
+    ApiOperation(
+        "DELETE",
+        f"{_CLUSTER}/acls",
+        acls.delete_acls,
+        _ALTER_CLUSTER,
+        acls.DeletedAcls,
+        query=acls.parameters(("resource_type", "pattern_type", "operation", "permission")),
+    ),
+)
+
+OPERATIONS: Final = (*_CLUSTERS, *_ACLS, *_CONFIGS, *_BROKERS, *_TOPICS, *_PARTITIONS, *_CONSUMER_GROUPS)

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+from urllib.parse import urlencode
 
 import pytest
 
+from broker.settings.checks import ACL_AUTHORIZER
 from client.consumer.consumer import Consumer
 from client.topic_partition import TopicPartition
 from console.v3.table import OPERATIONS
@@ -14,6 +16,11 @@ from support.rest import differences, recorded, rest_api
 
 SERVED = [f"{one.method} {one.path}" for one in OPERATIONS]
 CLUSTER = "/clusters/{cluster_id}"
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "authorizer.class.name": ACL_AUTHORIZER,
+    "super.users": "User:ANONYMOUS",
+}
 PARAMETERS = {
     "broker_id": "0",
     "topic_name": "orders",
@@ -26,7 +33,20 @@ NEW_TOPIC = {"topic_name": "new", "partitions_count": 2, "replication_factor": 1
 DYNAMIC = {"name": "log.cleaner.threads"}
 ALTER = {"data": [{"name": "log.cleaner.threads", "value": "2"}]}
 RESET = {"name": "cleanup.policy", "operation": "DELETE"}
+ACL = {
+    "resource_type": "TOPIC",
+    "resource_name": "orders",
+    "pattern_type": "LITERAL",
+    "principal": "User:alice",
+    "host": "*",
+    "operation": "READ",
+    "permission": "ALLOW",
+}
+SELECTED = "?" + urlencode(ACL)
 REQUESTS = {
+    "POST /acls": [({}, ACL, 201)],
+    "POST /acls:batch": [({}, {"data": [ACL, ACL | {"operation": "WRITE"}]}, 201)],
+    "DELETE /acls": [({"query": SELECTED}, None, 200)],
     "POST /topics/{topic_name}/configs:alter": [
         (
             {},
@@ -55,7 +75,7 @@ NEEDS_MORE = {f"GET {CLUSTER}/topics/{{topic_name}}/partitions/{{partition_id}}/
 
 @pytest.fixture(scope="module")
 def broker():
-    with testing.broker({"group.initial.rebalance.delay.ms": "0"}) as running:
+    with testing.broker(SETTINGS) as running:
         asyncio.run(fill(running.bootstrap_servers))
         yield running
 
@@ -105,7 +125,7 @@ async def check_answers(rest, operation, parameters):
     method, _, path = operation.partition(" ")
     for others, body, status in requests_of(operation):
         values = parameters | {"cluster_id": rest.cluster_id} | others
-        answer = await rest.ask(method, "/v3" + path.format(**values), body)
+        answer = await rest.ask(method, "/v3" + path.format(**values) + values.get("query", ""), body)
         if operation in NEEDS_MORE:
             assert answer.status == 404
             assert differences({"error_code": "integer", "message": "string"}, answer.body) == []
@@ -123,7 +143,8 @@ async def test_errors_have_the_recorded_shape(rest, operation):
     method, _, path = operation.partition(" ")
     if "{cluster_id}" in path:
         body = requests_of(operation)[0][1]
-        answer = await rest.ask(method, "/v3" + path.format(**PARAMETERS | {"cluster_id": "other"}), body)
+        query = SELECTED if method == "DELETE" and path.endswith("/acls") else ""
+        answer = await rest.ask(method, "/v3" + path.format(**PARAMETERS | {"cluster_id": "other"}) + query, body)
         assert answer.status == 404
         assert differences({"error_code": "integer", "message": "string"}, answer.body) == []
 
