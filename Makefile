@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade bench clean setup setup-run setup-demo
+.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade bench clean setup setup-run setup-demo setup-examples
 
 # An interpreter that is too old is refused before it has made an environment that nothing can be installed in.
 define install
@@ -42,6 +42,13 @@ help:  ## this list
 setup-run: $(VENV)/.run
 setup-demo: $(VENV)/.demo
 setup: $(VENV)/.dev
+
+# What examples/testing need and `make setup` does not install: Faust, which needs an older click, in an environment of
+# its own, and KafkaJS (needs npm). Without them, the tests of these two examples are skipped.
+setup-examples: setup
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python build/faust
+	$(BIN)/uv pip install --quiet --python build/faust/bin/python --requirement examples/testing/with_faust/requirements.txt --editable .
+	cd examples/testing/with_kafkajs && npm ci --silent --no-fund --no-audit
 
 # One broker on 127.0.0.1:9092 with the embedded registry, console on 127.0.0.1:8080. Data in ./data.
 run: setup-run  ## a broker on 127.0.0.1:9092, its console on http://127.0.0.1:8080/, data in ./data

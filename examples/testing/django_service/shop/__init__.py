@@ -1,0 +1,1 @@
+"""A small Django project: a shop that publishes orders and consumes payments."""
