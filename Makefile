@@ -77,7 +77,7 @@ test-full: setup  ## the counted tests with their full counts
 # changed as the wheel's are; the working directory has files that are named like Ottla's packages, and not the source.
 WHEEL        := build/wheel
 WHEEL_PYTHON ?= $(BIN)/python
-WHEEL_TESTS  ?= wheel ottla test_readme.py test_client_docs.py test_client_guides.py \
+WHEEL_TESTS  ?= wheel ottla test_readme.py test_client_docs.py test_client_guides.py test_testing_docs.py \
                 spark_connector/test_registration.py spark_connector/test_batch_source.py
 WHEEL_ARGS   ?=
 

@@ -31,6 +31,20 @@ def run_script(body: str, bootstrap: str, folder: Path) -> str:
     return done.stdout
 
 
+def run_tests(body: str, folder: Path) -> None:
+    """Run a page's file of tests with pytest, in a folder without settings; all tests must pass."""
+    (folder / "test_page.py").write_text(body)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=2 * DEADLINE_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def console_examples(text: str) -> list[tuple[str, str]]:
     """The commands of a page's ```console blocks (lines that begin with "$ "), each with the lines that follow it."""
     return [

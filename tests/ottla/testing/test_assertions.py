@@ -62,3 +62,28 @@ def test_the_callers_event_loop_stays_what_it_is(servers):
 async def test_a_blocking_call_in_a_coroutine_is_refused(servers):
     with pytest.raises(RuntimeError, match=r"read_topic blocks.*async_assertions"):
         assertions.read_topic(servers, "orders")
+
+
+def test_the_isr_is_full_again_after_a_broker_was_away():
+    with testing.cluster(2) as cluster:
+        servers = cluster.bootstrap_servers
+        cluster.create_topic("orders", partitions=2, replication_factor=2)
+        assertions.wait_for_full_isr(servers, "orders", timeout_s=DEADLINE_S)
+        cluster.stop_broker(2)
+        with pytest.raises(AssertionError, match=r"replicas (1, 2|2, 1), ISR 1"):
+            wait_for_full_isr_in_vain(servers)
+        cluster.start_broker(2)
+        found = assertions.wait_for_full_isr(servers, "orders", timeout_s=DEADLINE_S)
+    assert [sorted(partition.isr) for partition in found.partitions.values()] == [[1, 2], [1, 2]]
+
+
+def wait_for_full_isr_in_vain(servers):
+    """A deadline that passes before the first look is followed by a longer one."""
+    timeout_s = 0.2
+    while timeout_s < DEADLINE_S:
+        try:
+            assertions.wait_for_full_isr(servers, "orders", timeout_s=timeout_s)
+        except AssertionError as error:
+            if "ISR" in str(error).partition("Last seen")[2]:
+                raise
+        timeout_s *= 4
