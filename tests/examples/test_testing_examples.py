@@ -12,7 +12,7 @@ from ottla import testing
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
 from support.doc_scripts import dead_links
-from support.programs import need_example_library, need_node
+from support.programs import example_library, node
 from support.spark import QUICK_START
 
 FOLDER = ROOT / "examples" / "testing"
@@ -62,17 +62,17 @@ def test_spark(tmp_path):
 
 
 def test_faust(tmp_path):
-    need_example_library(FAUST)
+    example_library(FAUST)
     assert run_pytest(FAUST / "bin" / "python", ["with_faust"], tmp_path / "report.xml") == ["with_faust"]
 
 
 def test_kafkajs(tmp_path):
-    node = need_node()
-    need_example_library(FOLDER / "with_kafkajs" / "node_modules" / "kafkajs")
+    program = node()
+    example_library(FOLDER / "with_kafkajs" / "node_modules" / "kafkajs")
     shutil.copytree(FOLDER / "with_kafkajs", tmp_path, dirs_exist_ok=True)
     with testing.broker() as broker:
         done = subprocess.run(
-            [node, "--test"],
+            [program, "--test"],
             cwd=tmp_path,
             env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers},
             capture_output=True,

@@ -6,7 +6,6 @@ A test without its program is skipped, and tests/conftest.py says so in one line
 import os
 import shutil
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -35,25 +34,20 @@ def need_systemd_analyze() -> str:
     return _need("systemd unit: no systemd-analyze found; install Debian's `systemd`", "systemd-analyze")
 
 
-def need_node() -> str:
-    """The path of Node."""
-    return _need("JavaScript: no Node found; install Debian's `nodejs` and `npm`", "node")
+def node() -> str:
+    """The path of Node. Without one the test is skipped, also with CI=true: .ci/run does not install it."""
+    return shutil.which("node") or pytest.skip("JavaScript: no Node found; install Debian's `nodejs` and `npm`")
 
 
-def need_example_library(folder: Path) -> None:
-    """Skip or fail if this folder, which `make setup-examples` makes, does not exist."""
-    if not folder.exists():
-        _miss(f"examples of tests: no {folder.name}; run `make setup-examples`")
+def example_library(folder: Path) -> Path:
+    """This folder, which `make setup-examples` makes. Without it the test is skipped, also with CI=true."""
+    return folder if folder.exists() else pytest.skip(f"examples: no {folder.name}; run `make setup-examples`")
 
 
 def _need(reason: str, *names: str) -> str:
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        _miss(reason)
-    return found
-
-
-def _miss(reason: str) -> NoReturn:
+    for name in names:
+        if found := shutil.which(name):
+            return found
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
