@@ -238,9 +238,8 @@ class ClusterThread:
         self.call(self._member(broker_id).resume)
 
     def restore(self) -> None:
-        """Continue paused brokers and start those that were stopped or killed, and wait until all know each other."""
-        if any(member.state is not MemberState.RUNNING for member in self.brokers.values()):
-            self.call(self._restore)
+        """Heal all faults, continue paused brokers and start stopped ones, and wait until all know each other."""
+        self.call(self._restore)
 
     def reset(self) -> None:
         """Replace the cluster by an empty one on the same ports: without topics, groups, ACLs, quotas or settings.
@@ -330,6 +329,7 @@ class ClusterThread:
         await self._acquainted()
 
     async def _restore(self) -> None:
+        await self._faults.engine.heal_all()
         for member in self._members.values():
             if member.state is MemberState.PAUSED:
                 await member.resume()
@@ -338,6 +338,7 @@ class ClusterThread:
     async def _reset(self) -> None:
         if self._uses_zookeeper or self._store is None:
             raise RuntimeError("reset: the cluster uses ZooKeeper, whose data is not its own")
+        await self._faults.engine.heal_all()
         for member in self._members.values():
             if member.state in (MemberState.RUNNING, MemberState.PAUSED):
                 await member.kill()
