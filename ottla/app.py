@@ -26,6 +26,7 @@ COMMANDS_BY_SUBJECT: Final = {
         "cluster": (
             "Run a cluster on 127.0.0.1: a registry and brokers, each in its own process; Ctrl-C stops all in order."
         ),
+        "testing": "Kafka for tests in any language.",
     },
     "Records": {
         "produce": "Send each line as a record, without its newline. Lines may contain any bytes.",

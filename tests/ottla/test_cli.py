@@ -81,6 +81,8 @@ COMMANDS = [
     ("cluster",),
     ("cluster", "describe"),
     ("cluster", "id"),
+    ("testing",),
+    ("testing", "run"),
     ("brokers",),
     ("brokers", "list"),
     ("brokers", "describe"),
@@ -109,6 +111,7 @@ GROUPS = [
             "profile",
         ),
         "certificates",
+        "testing",
     )
 ]
 
