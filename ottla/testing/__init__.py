@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from ottla.testing.broker_thread import BrokerThread, broker
     from ottla.testing.cluster_thread import ClusterThread, cluster
     from ottla.testing.member import Environment, Member
+    from ottla.testing.test_case import BrokerTestCase
 
-__all__ = ["BrokerThread", "ClusterThread", "Environment", "Member", "broker", "cluster"]
+__all__ = ["BrokerTestCase", "BrokerThread", "ClusterThread", "Environment", "Member", "broker", "cluster"]
 
 _HOMES: Final = {
+    "BrokerTestCase": "test_case",
     "BrokerThread": "broker_thread",
     "ClusterThread": "cluster_thread",
     "Environment": "member",
