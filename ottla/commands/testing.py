@@ -53,6 +53,10 @@ def run_tests(
             autocompletion=complete_broker_settings,
         ),
     ] = None,
+    version: Annotated[
+        str | None,
+        typer.Option(metavar="RELEASE", help="The Kafka release whose API versions the brokers have, e.g. 2.8."),
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option("--data-dir", "-d", metavar="DIR", help="Where to keep the data. Default: temporary."),
@@ -71,9 +75,9 @@ def run_tests(
     chosen = parse_pairs(settings, "--set")
     try:
         server = (
-            BrokerThread(chosen, directory=data_dir)
+            BrokerThread(chosen, version=version, directory=data_dir)
             if brokers == 1
-            else ClusterThread(brokers, chosen, directory=data_dir)
+            else ClusterThread(brokers, chosen, version=version, directory=data_dir)
         )
     except ValueError as error:
         raise CommandError(str(error)) from None

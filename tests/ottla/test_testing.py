@@ -66,6 +66,15 @@ def test_settings_data_and_log(run, capfd, tmp_path):
     assert "log.dirs cannot be set here" in capfd.readouterr().err
 
 
+def test_the_versions_of_another_release(run, capfd):
+    command = (sys.executable, "-m", "ottla", "api-versions")
+    assert run("--version", "2.8", "--", *command) == 0
+    (produce,) = [line for line in capfd.readouterr().out.splitlines() if line.split()[1:2] == ["Produce"]]
+    assert "9" in produce.split()
+    assert run("--version", "1.7", "true") == 1
+    assert "1.7" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("command", "code"),
     [
