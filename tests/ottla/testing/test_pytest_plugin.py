@@ -1,6 +1,7 @@
 """The pytest plugin, in runs of pytest within this process and in a few processes of their own."""
 
 import importlib.metadata
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.checkout import checkout_only
 from support.counts import count
 
 pytest_plugins = ["pytester"]
@@ -283,6 +285,16 @@ def test_the_report_of_a_failed_test_has_log_and_requests(run, pytester):
     (kept,) = (pytester.path / "kept").glob("test_fails-*")
     assert (kept / "registry.sqlite").exists()
     assert list(kept.glob("test_fails-*-0"))
+
+
+@checkout_only
+def test_the_examples_of_the_documentation(pytester):
+    page = (ROOT / "docs" / "testing-pytest.md").read_text()
+    first, second, third = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    pytester.makepyfile(test_first=first, test_second=second, test_third=third)
+    pytester.runpytest_inprocess(*PLUGIN, *LOOPS).assert_outcomes(passed=6)
+    shown = pytester.runpytest_inprocess(*PLUGIN, *LOOPS, "--help").stdout.str()
+    assert set(re.findall(r"--ottla-[a-z-]+", shown)) == set(re.findall(r"--ottla-[a-z-]+", page))
 
 
 def test_nothing_is_imported_or_started_that_no_test_asks_for(pytester):
