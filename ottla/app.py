@@ -27,6 +27,7 @@ COMMANDS_BY_SUBJECT: Final = {
             "Run a cluster on 127.0.0.1: a registry and brokers, each in its own process; Ctrl-C stops all in order."
         ),
         "testing": "Kafka for tests in any language.",
+        "faults": "Inject faults into a test cluster: its brokers, their connections and the answers to requests.",
     },
     "Records": {
         "produce": "Send each line as a record, without its newline. Lines may contain any bytes.",

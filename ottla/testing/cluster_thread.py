@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from broker.cluster.registry_access import REGISTRY_FILE
 from broker.requests.api_table import API_TABLE
@@ -27,6 +27,9 @@ from ottla.testing.member import Member, MemberState
 from ottla.testing.process_loop import ProcessLoop
 from ottla.testing.requests import CapturedRequests
 from registry.embedded.store import EmbeddedStore
+
+if TYPE_CHECKING:
+    from ottla.testing.faults.control import Control
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,6 +101,7 @@ class ClusterThread:
         self._running: contextlib.ExitStack | None = None
         self._members: dict[int, Member] = {}
         self._faults: Faults
+        self._control: Control | None = None
         self._ended: Future[None]
         self._thread: threading.Thread
         self._loop: ProcessLoop
@@ -128,6 +132,23 @@ class ClusterThread:
         """What can go wrong on command. Raises RuntimeError if the cluster does not run."""
         self._require_running()
         return self._faults
+
+    def serve_control(self, port: int = 0) -> str:
+        """Serve the control API until the cluster stops, and return its address, "http://127.0.0.1:PORT".
+
+        With this, tests in other languages and `ottla faults` inject faults. port: 0 for any free port. A second call
+        returns the same address. Raises OSError for a port in use.
+        """
+        return self.call(self._serve_control, port)
+
+    async def _serve_control(self, port: int) -> str:
+        from ottla.testing.faults.control import Control  # aiohttp.web takes 50 ms
+
+        if self._control is None:
+            control = Control(self._faults.scene, self._faults.engine)
+            await control.bind(port)
+            self._control = control
+        return self._control.url
 
     @property
     def requests(self) -> CapturedRequests:
@@ -366,6 +387,9 @@ class ClusterThread:
     async def _stop_all(self) -> None:
         """Stop what runs. Brokers whose data is kept hand over their partitions, one broker after the other."""
         self._faults.engine.forget_all()
+        if self._control is not None:
+            control, self._control = self._control, None
+            await control.close()
         if self._directory is None:
             await self._kill_all()
         for member in reversed(self._members.values()):

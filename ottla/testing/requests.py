@@ -93,7 +93,7 @@ class CapturedRequests:
         broker: int | None = None,
     ) -> list[CapturedRequest]:
         """Return the captured requests, the oldest first."""
-        return self._call(self._seen, _chooser(api, client_id, topic, broker))  # type: ignore[no-any-return]
+        return self._call(self.chosen, chooser(api, client_id, topic, broker))  # type: ignore[no-any-return]
 
     def wait(
         self,
@@ -109,7 +109,7 @@ class CapturedRequests:
 
         Raises AssertionError after `timeout_s`, with the last requests.
         """
-        chosen = _chooser(api, client_id, topic, broker)
+        chosen = chooser(api, client_id, topic, broker)
         options = {"api": api, "client_id": client_id, "topic": topic, "broker": broker}
         wanted = ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
         expected = f"{number_of(count, 'request')}{f' with {wanted}' if wanted else ''}"
@@ -119,7 +119,8 @@ class CapturedRequests:
         """Forget the requests that are captured."""
         self._call(self._clear)
 
-    async def _seen(self, chosen: Callable[[CapturedRequest], bool]) -> list[CapturedRequest]:
+    async def chosen(self, chosen: Callable[[CapturedRequest], bool]) -> list[CapturedRequest]:
+        """Return captured requests, in the brokers' event loop."""
         return [one for one in self._requests if chosen(one)]
 
     async def _clear(self) -> None:
@@ -192,9 +193,10 @@ class CapturedRequests:
                 waiting.set_result(None)
 
 
-def _chooser(
+def chooser(
     api: str | None, client_id: str | None, topic: str | None, broker: int | None
 ) -> Callable[[CapturedRequest], bool]:
+    """Return what chooses requests; None: any."""
     wanted_api = None if api is None else _plain(api)
 
     def chosen(one: CapturedRequest) -> bool:

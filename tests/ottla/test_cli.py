@@ -18,6 +18,7 @@ from ottla.cluster.ports import free_ports
 from ottla.command_line.broker_arguments import parse_arguments, parse_settings, run_from_arguments
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.commands.groups.groups import groups
+from ottla.testing.faults.verbs import VERBS
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
 
@@ -88,6 +89,8 @@ COMMANDS = [
     ("brokers", "describe"),
     ("log-dirs",),
     ("api-versions",),
+    ("faults",),
+    *(("faults", name) for name in ("list", "heal", *VERBS)),
     ("help",),
     ("profile",),
     *(("profile", name) for name in ("create", "use", "list", "show", "delete")),
@@ -109,6 +112,7 @@ GROUPS = [
             "zk",
             "brokers",
             "profile",
+            "faults",
         ),
         "certificates",
         "testing",

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from ottla.testing.faults.description import CountedFault, Description, Fault
+from ottla.testing.faults.description import LIMITS, CountedFault, Description, Fault
 
 Heal = Callable[[], Awaitable[None]]
 """Ends the effect of a fault. It is called once."""
@@ -26,6 +26,8 @@ class ActiveFault:
         """How often the fault still takes effect; None: no limit."""
         self.did: Mapping[str, Any] = {}
         """What the verb has done at once, as JSON."""
+        self.is_lasting = False
+        """Whether it stays in effect until it is healed."""
         self.on_over: Callable[[], None] = lambda: None
         """Called once, when the count is used up and the last use has ended."""
         self._now_s = now_s
@@ -79,7 +81,7 @@ class ActiveFault:
         """Return the fault for a list: id, verb, options that differ from their defaults, what is left of it."""
         options = {
             field.name: getattr(self.description, field.name)
-            for field in fields(self.description)
+            for field in sorted(fields(self.description), key=lambda one: one.name in LIMITS)
             if getattr(self.description, field.name) != field.default
         }
         left_s = None if self._ends_s is None else round(max(self._ends_s - self._now_s(), 0.0), 3)
@@ -91,4 +93,5 @@ class ActiveFault:
             "left": self.left,
             "left_s": left_s,
             "did": dict(self.did),
+            "is_lasting": self.is_lasting,
         }

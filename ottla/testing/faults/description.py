@@ -14,6 +14,8 @@ from ottla.testing.faults.errors import FaultError
 
 HELP = "help"
 """The key of a field's help text in its metadata."""
+LIMITS = ("count", "for_s")
+"""The options that limit a fault: they are shown last."""
 
 
 def option(text: str, default: Any = dataclasses.MISSING) -> Any:

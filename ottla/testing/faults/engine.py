@@ -46,6 +46,7 @@ class Engine:
         fault.on_over = lambda: self._end_later(fault.id)
         applied = await verb.apply(self._scene, description, fault)
         fault.did = applied.did
+        fault.is_lasting = applied.heal is not None
         logger.info("fault %d: %s", fault.id, description)
         if applied.heal is not None:
             self._active[fault.id] = fault

@@ -36,6 +36,8 @@ class AppliedFault:
     def __init__(self, faults: Faults, state: Mapping[str, Any]) -> None:
         self.id: int = state["id"]
         self.verb: str = state["verb"]
+        self.is_lasting: bool = state["is_lasting"]
+        """Whether it stays in effect until it is healed; else it was over at once."""
         self.did: Mapping[str, Any] = state["did"]
         """What the verb has done at once: the number of connections that were reset, …."""
         self._faults = faults

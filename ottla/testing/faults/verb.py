@@ -28,6 +28,8 @@ class Verb(NamedTuple):
     description: type[Description]
     apply: Callable[[Scene, Any, ActiveFault], Awaitable[Applied]]
     """Does what the description says, in the event loop of the brokers. Raises FaultError if it is not possible."""
+    example: Description
+    """For the documentation, and for a test on a cluster of the brokers 1, 2 and 3 with the topic `orders`."""
 
     @property
     def summary(self) -> str:

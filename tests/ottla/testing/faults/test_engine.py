@@ -39,7 +39,11 @@ class Bench:
         self.faults = {}
         self.healed = []
         self.error = None
-        verbs = [Verb("leak", Leak, self.last), Verb("flood", Flood, self.last), Verb("knock", Knock, self.once)]
+        verbs = [
+            Verb("leak", Leak, self.last, Leak(where="roof")),
+            Verb("flood", Flood, self.last, Flood()),
+            Verb("knock", Knock, self.once, Knock()),
+        ]
         self.engine = Engine(Scene({}, None), {verb.name: verb for verb in verbs})
 
     async def last(self, scene, description, fault):
@@ -66,7 +70,8 @@ async def bench():
 async def test_an_action_is_over_at_once(bench):
     told = await bench.engine.apply(Knock())
     assert told == {"id": 1, "verb": "knock", "options": {}, "uses": 0, "left": None, "left_s": None} | {
-        "did": {"knocked": True}
+        "did": {"knocked": True},
+        "is_lasting": False,
     }
     assert bench.engine.active() == []
 
