@@ -24,6 +24,8 @@ _HIGH_BYTES: Final = 64 * 1024
 """A flow that holds more bytes than this stops its sender."""
 _unpack_header = struct.Struct(">ihhih").unpack_from
 _HEADER_BYTES: Final = 14
+_MAX_HEADER_BYTES: Final = 32 * 1024
+"""A stream whose beginning has no end of a header after this is not Kafka's protocol."""
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _CONTROLLED_SHUTDOWN: Final = 7
 """The one API with a version (0) that has no client id."""
@@ -94,12 +96,11 @@ class Link(asyncio.BufferedProtocol):
         data = bytes(self._buffer[:nbytes])
         if self._first is not None:
             self._first += data
-            if not self._read_header(self._first):
-                return
-            data, self._first = bytes(self._first), None
-            self._identified(self)
-            if self._transport.is_closing():
-                return
+            if self._read_header(self._first) or len(self._first) > _MAX_HEADER_BYTES:
+                self._first = None
+                self._identified(self)
+                if self._transport.is_closing():
+                    return
         self._in.put(data)
         self._control_reading()
         self._step_aside()
@@ -107,9 +108,6 @@ class Link(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Pass the end of the stream on behind the bytes that wait."""
         self._eof = True
-        if self._first:
-            data, self._first = bytes(self._first), None
-            self._in.put(data)
         self._in.end()
         return True
 

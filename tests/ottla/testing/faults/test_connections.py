@@ -159,6 +159,16 @@ def test_clients_see_nothing_of_faults_between_brokers(cluster):
     assert producer.disconnects == 0
 
 
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", bytes(2), bytes(20)])
+def test_what_is_not_kafkas_protocol_reaches_the_broker(cluster, data):
+    """The broker closes such a connection; a frame that does not go on is closed by the client."""
+    host, _, port = cluster.brokers[1].bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port)), DEADLINE_S) as client:
+        client.sendall(data)
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [
