@@ -11,7 +11,6 @@ their number and their size are limited.
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -313,17 +312,20 @@ def _is_error(field: Any) -> bool:
 
 def _copied(message: Message) -> Message:
     """Return a message with bytes of its own: those of a request are in the connection's buffer."""
-    if not _has(type(message), _is_bytes):
+    kind = type(message)
+    if not _has(kind, _is_bytes):
         return message
-    copied = copy.copy(message)
-    for name in _own(type(message), _is_bytes):
-        value = getattr(message, name)
-        if value is not None and not isinstance(value, bytes):
-            setattr(copied, name, bytes(value))
-    for name, is_array in _structs_with(type(message), _is_bytes):
-        value = getattr(message, name)
+    values = {field.name: getattr(message, field.name) for field in kind.FIELDS}
+    for name in _own(kind, _is_bytes):
+        value = values[name]
         if value is not None:
-            setattr(copied, name, [_copied(one) for one in value] if is_array else _copied(value))
+            values[name] = bytes(value)
+    for name, is_array in _structs_with(kind, _is_bytes):
+        value = values[name]
+        if value is not None:
+            values[name] = [_copied(one) for one in value] if is_array else _copied(value)
+    copied = kind(**values)  # copy.copy takes longer
+    copied.unknown_tags = message.unknown_tags
     return copied
 
 
