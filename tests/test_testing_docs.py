@@ -6,6 +6,7 @@ import re
 import pytest
 
 from ottla.testing import async_assertions
+from ottla.testing.faults.verbs import VERBS
 from support.broker import ROOT
 from support.doc_scripts import dead_links, run_script, run_tests
 
@@ -14,6 +15,7 @@ PRINTED = {
     "min.insync.replicas": "[1, 2, 3]\n",
     "wait_for_no_lag": "1\nnot within 1 s: group billing has no lag. Last seen: ",
     "AdminClient": "1\n",
+    "blackhole": "['NOT_LEADER_OR_FOLLOWER', 'NOT_LEADER_OR_FOLLOWER', 'NONE']\n1 message waits\n0 messages wait\n",
     "SERVICE": "127.0.0.1\n",
 }
 """What the scripts print, by a word that is only in this script."""
@@ -48,6 +50,12 @@ def test_what_others_need_is_at_least_python(body):
 def test_every_assertion_is_in_the_table():
     text = (ROOT / "docs" / "testing.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) >= set(async_assertions.__all__)
+
+
+def test_every_verb_is_in_the_table():
+    text = (ROOT / "docs" / "testing.md").read_text()
+    listed = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| \D", text, re.MULTILINE)
+    assert set(VERBS) <= {name for cell in listed for name in re.findall(r"`(\w+)`", cell)}
 
 
 @pytest.mark.parametrize("page", PAGES)
