@@ -15,6 +15,7 @@ PRINTED = {
     "min.insync.replicas": "[1, 2, 3]\n",
     "wait_for_no_lag": "1\nnot within 1 s: group billing has no lag. Last seen: ",
     "AdminClient": "1\n",
+    'version="0.11"': "Produce version 3\n",
     "blackhole": "['NOT_LEADER_OR_FOLLOWER', 'NOT_LEADER_OR_FOLLOWER', 'NONE']\n1 message waits\n0 messages wait\n",
     "SERVICE": "127.0.0.1\n",
 }
