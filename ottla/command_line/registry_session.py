@@ -61,7 +61,7 @@ async def opened(
             file = log_dir / REGISTRY_FILE
             if not file.is_file():
                 raise CommandError(f"{log_dir} has no {REGISTRY_FILE}: its broker uses another registry")
-            store = await EmbeddedStore.open(file)
+            store = await EmbeddedStore.open(file, keep_sessions=True)  # those of `ottla registry` are not ours to end
             stack.push_async_callback(store.close)
             registry = store.session()
         else:

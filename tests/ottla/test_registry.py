@@ -9,9 +9,14 @@ import socket
 import pytest
 
 from ottla.command_line.failure import CommandError
+from ottla.command_line.registry_session import opened
 from ottla.commands import registry as command
+from registry.embedded.access import Caller
 from registry.embedded.file import RegistryFile
+from registry.embedded.store import EmbeddedStore
+from registry.embedded.tree import KeptSession
 from registry.errors import RegistryStorageError
+from registry.interface import Create
 from registry.server.codes import OpCode
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
@@ -40,6 +45,32 @@ def test_what_is_written_is_kept_in_a_directory(tmp_path, ottla):
         running.process.wait(DEADLINE_S)
     with RunningRegistry("registry", "--port", 0, "--data-dir", tmp_path / "kept") as running:
         assert ottla("zk", "get", "/kept", "-z", running.value("connect")).out == "1\n"
+
+
+class Owner:
+    """A session of a client in another process."""
+
+    def changed(self, changes):
+        pass
+
+    def session_ended(self):
+        pass
+
+
+async def test_a_command_on_the_files_of_a_stopped_registry_keeps_its_sessions(tmp_path):
+    path, kept = tmp_path / "registry.sqlite", KeptSession(1_000, bytes(16))
+    store = await EmbeddedStore.open(path, keep_sessions=True)
+    session_id, opening = store.open_kept_session(Owner(), kept)
+    await opening
+    await store.write(session_id, lambda draft: draft.create(Create("/mine", None, ephemeral=True), Caller(session_id)))
+    await store.close()
+    async with opened("", tmp_path) as registry:
+        assert (await registry.exists("/mine")).ephemeral_owner == session_id
+        await registry.create("/other")
+    store = await EmbeddedStore.open(path, keep_sessions=True)
+    assert store.kept_sessions == {session_id: kept}
+    assert sorted(store.tree.nodes) == ["/", "/mine", "/other"]
+    await store.close()
 
 
 def test_brokers_in_processes_of_their_own_are_a_cluster(tmp_path, ottla):
