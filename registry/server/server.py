@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MIN_SESSION_TIMEOUT_MS = 1_000
-MAX_SESSION_TIMEOUT_MS = 40_000
+MIN_SESSION_TIMEOUT_MS = 500  # both as in `ottla zookeeper`
+MAX_SESSION_TIMEOUT_MS = 120_000
 ENDED_NODES_INTERVAL_MS = 60_000  # ZooKeeper's znode.container.checkIntervalMs
 _MAX_CONNECTIONS = 4_000
 _MAX_CONNECTIONS_OF_AN_ADDRESS = 200

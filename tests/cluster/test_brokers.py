@@ -12,8 +12,8 @@ SETTINGS = {"auto_leader_rebalance_enable": "false", "controlled_shutdown_retry_
 
 
 @pytest.fixture
-async def cluster(tmp_path, security):
-    async with broker_cluster(tmp_path, security=security, **SETTINGS) as cluster:
+async def cluster(tmp_path, security, zookeeper):
+    async with broker_cluster(tmp_path, security=security, zookeeper=zookeeper, **SETTINGS) as cluster:
         yield cluster
 
 

@@ -31,8 +31,8 @@ async def take(consumer, count):
     return values
 
 
-async def test_records_that_the_new_leader_does_not_have_are_truncated(tmp_path):
-    async with broker_cluster(tmp_path, 2, auto_leader_rebalance_enable="false") as cluster:
+async def test_records_that_the_new_leader_does_not_have_are_truncated(tmp_path, zookeeper):
+    async with broker_cluster(tmp_path, 2, zookeeper=zookeeper, auto_leader_rebalance_enable="false") as cluster:
         options = {"bootstrap_servers": cluster.bootstrap(), "group_id": "g", "enable_auto_commit": False}
         await cluster.create_topic("t", {0: [0, 1]}, {"unclean.leader.election.enable": "true"})
         await cluster.create_topic("__consumer_offsets", {number: [1] for number in range(3)})

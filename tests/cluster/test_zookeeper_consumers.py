@@ -102,7 +102,8 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(tmp_path, brokers=1, replicas=1, **settings):
+async def scene(tmp_path, zookeeper, brokers=1, replicas=1, **settings):
+    settings = settings | {"zookeeper": zookeeper}
     async with broker_cluster(tmp_path, brokers, offsets_topic_replication_factor=str(replicas), **settings) as cluster:
         async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
             await admin.create_topic(TOPIC, partitions=4, replication_factor=replicas)
@@ -136,8 +137,8 @@ async def records_since(process, count):
     await until(lambda: handed() >= before + count, f"{count} records more")
 
 
-async def test_consumers_that_join_and_leave(tmp_path):
-    async with scene(tmp_path) as stage:
+async def test_consumers_that_join_and_leave(tmp_path, zookeeper):
+    async with scene(tmp_path, zookeeper) as stage:
         async with under_load(stage) as watch:
             lasting = {"zookeeper_session_timeout_ms": 20_000}  # so that no pause of the machine ends a session
             (one,) = stage.start("one", **lasting)
@@ -157,8 +158,8 @@ async def test_consumers_that_join_and_leave(tmp_path):
         assert await stage.cluster.registry.children(f"/consumers/{GROUP}/ids") == []
 
 
-async def test_a_killed_consumer(tmp_path):
-    async with scene(tmp_path) as stage, under_load(stage):
+async def test_a_killed_consumer(tmp_path, zookeeper):
+    async with scene(tmp_path, zookeeper) as stage, under_load(stage):
         one, two = stage.start("one", "two")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
@@ -168,8 +169,8 @@ async def test_a_killed_consumer(tmp_path):
         await records_since(two, 50)
 
 
-async def test_a_killed_broker(tmp_path):
-    async with scene(tmp_path, brokers=3, replicas=2) as stage, under_load(stage):
+async def test_a_killed_broker(tmp_path, zookeeper):
+    async with scene(tmp_path, zookeeper, brokers=3, replicas=2) as stage, under_load(stage):
         one, two = stage.start("one", "two", offsets_storage="kafka")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
@@ -183,14 +184,14 @@ async def test_a_killed_broker(tmp_path):
             await records_since(process, 50)
 
 
-async def test_a_killed_broker_and_its_return_in_the_layout_of_0_7(tmp_path):
+async def test_a_killed_broker_and_its_return_in_the_layout_of_0_7(tmp_path, zookeeper):
     """Partitions change their leaders, and so their names in the group's tree, while two consumers read them."""
 
     def lock(*partition):
         return f"/kafka07{LegacyPartitionOwnerZnode.path(*partition)}"
 
     view = {"ottla_zookeeper_legacy07_chroot": "/kafka07"}
-    async with scene(tmp_path, brokers=3, replicas=2, **view) as stage, under_load(stage, lock):
+    async with scene(tmp_path, zookeeper, brokers=3, replicas=2, **view) as stage, under_load(stage, lock):
         registry = stage.cluster.registry
         one, two = stage.start("one", "two", layout="0.7", zookeeper_connect=f"{stage.cluster.connect}/kafka07")
         await stage.settled((one, 2), (two, 2))
@@ -225,8 +226,8 @@ async def in_sync(cluster, replicas):
     return all(len(state["isr"]) == replicas for state in states)
 
 
-async def test_a_session_that_expires(tmp_path):
-    async with scene(tmp_path) as stage, under_load(stage):
+async def test_a_session_that_expires(tmp_path, zookeeper):
+    async with scene(tmp_path, zookeeper) as stage, under_load(stage):
         one, two = stage.start("one", "two")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
@@ -239,8 +240,8 @@ async def test_a_session_that_expires(tmp_path):
             await records_since(process, 50)
 
 
-async def test_a_consumer_that_sleeps_for_longer_than_its_session(tmp_path):
-    async with scene(tmp_path) as stage, under_load(stage):
+async def test_a_consumer_that_sleeps_for_longer_than_its_session(tmp_path, zookeeper):
+    async with scene(tmp_path, zookeeper) as stage, under_load(stage):
         one, two = stage.start("one", "two")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
@@ -254,8 +255,12 @@ async def test_a_consumer_that_sleeps_for_longer_than_its_session(tmp_path):
             await records_since(process, 50)
 
 
-async def test_a_consumer_that_is_cut_off_from_zookeeper(tmp_path):
-    async with scene(tmp_path) as stage, proxied(stage.cluster.connect) as (proxy, through), under_load(stage):
+async def test_a_consumer_that_is_cut_off_from_zookeeper(tmp_path, zookeeper):
+    async with (
+        scene(tmp_path, zookeeper) as stage,
+        proxied(stage.cluster.connect) as (proxy, through),
+        under_load(stage),
+    ):
         (one,) = stage.start("one", zookeeper_connect=through)
         (two,) = stage.start("two")
         await stage.settled((one, 2), (two, 2))

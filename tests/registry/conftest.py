@@ -19,7 +19,7 @@ from registry.zookeeper.session import end_session
 from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.tcp_proxy import TcpProxy
-from support.zookeeper import heard, new_chroot, shared_zookeeper
+from support.zookeeper import heard, new_chroot, shared_registry, shared_zookeeper
 
 
 class EmbeddedBackend:
@@ -128,10 +128,10 @@ async def registry_backend(request, tmp_path):
     await backend.close()
 
 
-@pytest.fixture
-async def zookeeper_backend():
-    """For tests of what only ZooKeeper does."""
-    backend = ZooKeeperBackend(shared_zookeeper())
+@pytest.fixture(params=[shared_zookeeper, shared_registry], ids=["zookeeper", "registry"])
+async def zookeeper_backend(request):
+    """For tests of what only ZooKeeper's protocol has."""
+    backend = ZooKeeperBackend(request.param())
     yield backend
     await backend.close()
 

@@ -196,11 +196,19 @@ class BrokerCluster:
 
 @contextlib.asynccontextmanager
 async def broker_cluster(
-    tmp_path: Path, brokers: int = 3, *, security: str = PLAINTEXT, **overrides: str
+    tmp_path: Path,
+    brokers: int = 3,
+    *,
+    security: str = PLAINTEXT,
+    zookeeper: str | None = None,
+    **overrides: str,
 ) -> AsyncIterator[BrokerCluster]:
-    """A cluster of brokers 0, 1, …, all ready; killed at the end. Settings have _ for each dot in their names."""
+    """A cluster of brokers 0, 1, …, all ready; killed at the end. Settings have _ for each dot in their names.
+
+    zookeeper: see BrokerCluster.
+    """
     named = {name.replace("_", "."): value for name, value in overrides.items()}
-    cluster = BrokerCluster(tmp_path, named, security=security)
+    cluster = BrokerCluster(tmp_path, named, zookeeper, security)
     try:
         await cluster.open(*range(brokers))
         yield cluster
