@@ -22,7 +22,7 @@ from enum import IntEnum
 from typing import Final
 
 from protocol.buffer import Buffer
-from protocol.errors import CorruptRecordError, UnsupportedCompressionError
+from protocol.errors import CorruptRecordError, DecompressedTooLargeError, UnsupportedCompressionError
 
 
 class CompressionType(IntEnum):
@@ -98,8 +98,8 @@ def compress(codec: CompressionType, data: Buffer, level: int | None = None, *, 
 def decompress(codec: CompressionType, data: Buffer, limit: int | None = None, *, magic: int = 2) -> bytes | memoryview:
     """Decompress `data`; for NONE return a view on it.
 
-    Raises CorruptRecordError (position 0) if `data` is not valid for the codec, is cut off, or decompresses to more
-    than `limit` bytes. Bytes after the compressed stream are ignored, as in Kafka.
+    Raises CorruptRecordError (position 0) if `data` is not valid for the codec or is cut off, DecompressedTooLargeError
+    if it decompresses to more than `limit` bytes. Bytes after the compressed stream are ignored, as in Kafka.
     """
     match codec:
         case CompressionType.GZIP:
@@ -116,8 +116,8 @@ def decompress(codec: CompressionType, data: Buffer, limit: int | None = None, *
             raise UnsupportedCompressionError(f"unknown compression type {codec}")
 
 
-def _too_large(codec: str, limit: int | None) -> CorruptRecordError:
-    return CorruptRecordError(0, f"{codec} data decompresses to more than {limit} bytes")
+def _too_large(codec: str, limit: int | None) -> DecompressedTooLargeError:
+    return DecompressedTooLargeError(0, f"{codec} data decompresses to more than {limit} bytes")
 
 
 def _gzip_decompress(data: Buffer, limit: int | None) -> bytes:

@@ -55,6 +55,10 @@ class CorruptRecordError(ProtocolError):
         return f"record batch at {self.position}: {self.reason}"
 
 
+class DecompressedTooLargeError(CorruptRecordError):
+    """The records decompress to more bytes than the reader allows."""
+
+
 class InvalidRecordError(ProtocolError):
     """Records are malformed or break a rule (offsets, timestamps, keys)."""
 

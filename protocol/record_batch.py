@@ -197,14 +197,14 @@ class RecordBatch:
             raise CorruptRecordError(self.position, f"stored crc {self.crc}, computed crc {computed}")
 
     def records_data(self, limit: int | None = DECOMPRESSION_LIMIT) -> Buffer:
-        """Return the decompressed bytes of the records; raises CorruptRecordError for more than `limit` bytes."""
+        """Return the decompressed bytes of the records; raises DecompressedTooLargeError for more than `limit`."""
         payload = self.buffer[BATCH_HEADER_SIZE:]
         if not self.attributes & COMPRESSION_MASK:
             return payload
         try:
             return decompress(self.compression, payload, limit)
         except CorruptRecordError as error:
-            raise CorruptRecordError(self.position, error.reason) from None
+            raise type(error)(self.position, error.reason) from None
 
     def records(self, limit: int | None = DECOMPRESSION_LIMIT) -> Iterator[Record]:
         """Decode the records one by one, after decompressing all of them to at most `limit` bytes.

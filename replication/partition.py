@@ -24,6 +24,7 @@ from replication.isolation import Isolation
 from replication.transaction_verification import UNVERIFIED, TransactionVerification, VerificationGuard
 from storage.errors import OffsetOutOfRangeError
 from storage.log.append import AppendOrigin, LogAppendInfo, LogReadInfo
+from storage.log.batch_validation import BatchValidation
 from storage.log.log import Log
 
 ACKS_ALL = -1
@@ -263,15 +264,17 @@ class Partition:
 
     def append_as_leader(
         self,
-        records: memoryview,
+        records: memoryview | BatchValidation,
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> LogAppendInfo:
         """Append records (patched in place), and advance the high watermark if no other replica must have them.
 
-        guard: of a batch of a transaction, if transactions are verified. Raises what `Log.append_as_leader`,
-        `leader_log` and `TransactionVerification.check` raise, and NotEnoughReplicasError for acks=all.
+        records: after LargeBatchError, their validation. guard: of a batch of a transaction, if they are verified.
+
+        Raises what `Log.append_as_leader`, `leader_log` and `TransactionVerification.check` raise, and
+        NotEnoughReplicasError for acks=all.
         """
         log, sync = self.log, self.sync
         if log is None or sync is None:
@@ -421,8 +424,10 @@ class Partition:
         return True
 
 
-def producer_and_sequence(records: memoryview) -> tuple[int, int]:
+def producer_and_sequence(records: memoryview | BatchValidation) -> tuple[int, int]:
     """Return (producer id, base sequence) of a batch; NO_PRODUCER_ID if it is too short or its format too old."""
+    if isinstance(records, BatchValidation):
+        records = records.records
     if len(records) < BATCH_HEADER_SIZE or records[16] != MAGIC_V2:
         return NO_PRODUCER_ID, NO_SEQUENCE
     header = HEADER.unpack_from(records)

@@ -31,6 +31,7 @@ from replication.replication_quota import ReplicationQuota
 from replication.transaction_verification import VerificationGuard
 from storage.errors import StorageError
 from storage.log.append import AppendOrigin, LogAppendInfo
+from storage.log.batch_validation import BatchValidation
 from storage.log.config import LogConfig
 from storage.log.warm_up import WarmUp
 from storage.log_manager import LogManager
@@ -114,16 +115,16 @@ class ReplicaManager(PartitionEvents):
         self,
         topic: str,
         partition: int,
-        records: memoryview,
+        records: memoryview | BatchValidation,
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> LogAppendInfo:
         """Append records of a client, or of a coordinator on this broker, and complete fetches that wait for them.
 
-        guard: see `Partition.append_as_leader`.
+        records, guard: see `Partition.append_as_leader`.
 
-        Raises ReplicationError, StorageError, ProtocolError.
+        Raises ReplicationError, StorageError, ProtocolError; LargeBatchError for records of a client.
         """
         key = (topic, partition)
         found = self.partitions.get(key)

@@ -95,6 +95,8 @@ class LogManager:
         self._rolled: set[Log] = set()
         self.flusher = LogFlusher(fs)
         self.reads = LogReads(fs)
+        self.validations = LogReads(fs, at_once=1)
+        """Validations of large batches. One holds up to DECOMPRESSION_LIMIT in memory."""
         self.dirs = LogDirectories(
             fs, log_dirs, now_ms, on_offline=self._directory_failed, on_change=lambda: self._work.wake()
         )

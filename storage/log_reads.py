@@ -18,11 +18,11 @@ _AT_ONCE = 4
 
 
 class LogReads:
-    """Runs reads in other threads, at most `_AT_ONCE` at a time. Call all methods on the event loop's thread."""
+    """Runs reads in other threads, a few at a time. Call all methods on the event loop's thread."""
 
-    def __init__(self, fs: FileSystem) -> None:
+    def __init__(self, fs: FileSystem, at_once: int = _AT_ONCE) -> None:
         self._fs = fs
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(at_once)
 
     async def run(self, read: Callable[[], T]) -> T:
         """Return the result of `read`, which must not use what the event loop's thread changes.

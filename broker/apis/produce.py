@@ -39,6 +39,7 @@ from replication.partition import ACKS_ALL
 from replication.replica_manager import Outcomes, TopicPartition
 from replication.transaction_verification import UNVERIFIED, VerificationGuard
 from storage.errors import InvalidTimestampError, RecordValidationError, StorageError
+from storage.log.batch_validation import BatchValidation, LargeBatchError
 
 FIRST_VERSION_WITH_LEADER = 10
 FIRST_VERSION_WITH_ABORTABLE = 11
@@ -114,6 +115,7 @@ class _Appends:
     __slots__ = (
         "_context",
         "_guards",
+        "_large",
         "_producer",
         "_request",
         "_services",
@@ -135,6 +137,8 @@ class _Appends:
         """The guards of transactional batches, if transactions are verified."""
         self._producer = (-1, -1)
         self._unverifiable: dict[TopicPartition, ErrorCode] = {}
+        self._large: list[tuple[str, list[PartitionProduceResponse], int, PartitionProduceData, BatchValidation]] = []
+        """Batches to validate in another thread: topic, where the answer belongs, data."""
         self.required: dict[TopicPartition, int] = {}
         """The offsets that the high watermarks must reach (acks=all)."""
         self.unflushed: dict[TopicPartition, int] = {}
@@ -189,29 +193,63 @@ class _Appends:
     def answer(self) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
         """Append, and answer as acks and flush.messages require."""
         response = self.run()
+        if self._large:
+            return self._validate_and_answer()
         if not (self.required or self.unflushed or self.has_failures):
             return None if self._request.acks == 0 else response
-        if self.saw_another_leader and self._context.api_version >= FIRST_VERSION_WITH_LEADER:
-            self.add_leaders()
+        self._add_leaders_if_known()
         timeout_s = self._request.timeout_ms / 1000
         waiting = self._services.replicas.wait_for_appends(self.required, self.unflushed, timeout_s)
         if waiting is None:
             return self.finish({})
         return self._finish_after_flush(waiting) if self.unflushed else then(waiting, self.finish)
 
+    async def _validate_and_answer(self) -> ProduceResponse | None:
+        """Validate the large batches in another thread, one after the other, and append them; then answer.
+
+        The wait for an append begins at once, so that it sees a change of the leader while the next batch is validated.
+        """
+        waits = [self._begin_wait()]
+        for topic, partitions, place, data, validation in self._large:
+            try:
+                await self._services.logs.validations.run(validation.run)
+            except (StorageError, ProtocolError) as error:
+                partitions[place] = self._refused(topic, data.index, error)
+            else:
+                partitions[place] = self._append(topic, data, validation)
+                waits.append(self._begin_wait())
+        outcomes: Outcomes = {}
+        for waiting in waits:
+            if waiting is not None:
+                outcomes |= await waiting
+        self._add_leaders_if_known()
+        return self.finish(outcomes)
+
+    def _begin_wait(self) -> asyncio.Future[Outcomes] | None:
+        """Wait for the appends since the last call."""
+        required, self.required = self.required, {}
+        unflushed, self.unflushed = self.unflushed, {}
+        return self._services.replicas.wait_for_appends(required, unflushed, self._request.timeout_ms / 1000)
+
     def run(self) -> ProduceResponse:
-        """Append to every partition."""
+        """Append to every partition, except for large batches, which are validated first."""
         topics = []
         for topic in self._request.topic_data:
             name = topic.name
             partitions = []
             for data in topic.partition_data:
-                partitions.append(self._append(name, data))  # noqa: PERF401 - a comprehension costs a call
+                try:
+                    partitions.append(self._append(name, data))
+                except LargeBatchError as large:
+                    self._large.append((name, partitions, len(partitions), data, large.validation))
+                    partitions.append(PartitionProduceResponse(index=data.index))
             topics.append(TopicProduceResponse(name=name, partition_responses=partitions))
         self.response = ProduceResponse(responses=topics)
         return self.response
 
-    def _append(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
+    def _append(
+        self, topic: str, data: PartitionProduceData, validation: BatchValidation | None = None
+    ) -> PartitionProduceResponse:
         context = self._context
         acks = self._request.acks
         index = data.index
@@ -230,7 +268,7 @@ class _Appends:
             return _unverified_partition(index, self._unverifiable[(topic, index)])
         guard = self._guards.get((topic, index)) if self._guards else None
         try:
-            info = self._services.replicas.append(topic, index, records, acks, guard=guard)
+            info = self._services.replicas.append(topic, index, validation or records, acks, guard=guard)
         except (ReplicationError, StorageError, ProtocolError, OSError) as error:
             return self._refused(topic, index, error)
         if acks == ACKS_ALL and not self._services.replicas.is_committed(topic, index, info.last_offset):
@@ -262,8 +300,10 @@ class _Appends:
             ]
         return response
 
-    def add_leaders(self) -> None:
+    def _add_leaders_if_known(self) -> None:
         """Add the current leaders of partitions that this broker does not lead (KIP-951)."""
+        if not self.saw_another_leader or self._context.api_version < FIRST_VERSION_WITH_LEADER:
+            return
         snapshot = self._services.metadata.snapshot
         endpoints: dict[int, NodeEndpoint] = {}
         for topic in self.response.responses:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple, NoReturn
 
 from protocol.compression import CompressionType
-from protocol.errors import CorruptRecordError, InvalidRecordError
+from protocol.errors import CorruptRecordError, DecompressedTooLargeError, InvalidRecordError
 from protocol.record import Record
 from protocol.record_batch import (
+    DECOMPRESSION_LIMIT,
     LOG_APPEND_TIME_FLAG,
     RecordBatch,
     TimestampType,
@@ -22,6 +23,11 @@ from storage.errors import InvalidTimestampError, RecordTooLargeError, RecordVal
 from storage.log.config import LONG_MAX, LogConfig
 
 _ERRORS_NAMED = 3
+
+MAX_BYTES_AT_ONCE = 1 << 20
+"""The largest decompressed size of the records that are validated on the event loop's thread."""
+_LIKELY_RATIO = 16
+"""A compressed batch larger than the limit divided by this is not decompressed on trial."""
 
 
 def refuse(records: memoryview, max_message_bytes: int, *, client: bool) -> NoReturn:
@@ -49,6 +55,31 @@ class ValidatedBatch(NamedTuple):
     records: memoryview
     max_timestamp: int
     log_append_time: int
+
+
+class BatchValidation:
+    """The validation of a large batch of a client. Only `run` may be called in another thread."""
+
+    __slots__ = ("_now_ms", "_rules", "records", "validated")
+
+    def __init__(self, rules: BatchRules, records: memoryview, now_ms: int) -> None:
+        self._rules = rules
+        self.records = records
+        self._now_ms = now_ms
+        self.validated: ValidatedBatch | None = None
+        """The outcome of `run`."""
+
+    def run(self) -> None:
+        """Validate the batch. Raises what `BatchRules.validate` raises."""
+        self.validated = self._rules.validate(self.records, self._now_ms, client=True)
+
+
+class LargeBatchError(Exception):
+    """The validation takes long. Run it in another thread, then append it instead of the records."""
+
+    def __init__(self, validation: BatchValidation) -> None:
+        super().__init__()
+        self.validation = validation
 
 
 class BatchRules:
@@ -84,10 +115,21 @@ class BatchRules:
             and self.after_max_ms == LONG_MAX
         )
 
-    def validate(self, records: memoryview, now_ms: int, *, client: bool) -> ValidatedBatch:
+    def validate_at_once(self, records: memoryview, now_ms: int) -> ValidatedBatch:
+        """Validate a client's batch, unless this means to read more than MAX_BYTES_AT_ONCE.
+
+        Raises what `validate` raises, and LargeBatchError.
+        """
+        try:
+            return self.validate(records, now_ms, client=True, at_once=True)
+        except DecompressedTooLargeError:
+            raise LargeBatchError(BatchValidation(self, records, now_ms)) from None
+
+    def validate(self, records: memoryview, now_ms: int, *, client: bool, at_once: bool = False) -> ValidatedBatch:
         """Check the one batch in `records`, and convert it as the topic's settings say.
 
-        Raises InvalidTimestampError, RecordValidationError, InvalidRecordError, CorruptRecordError.
+        at_once: read at most MAX_BYTES_AT_ONCE. Raises InvalidTimestampError, RecordValidationError,
+        InvalidRecordError, CorruptRecordError (DecompressedTooLargeError for more records than may be read).
         """
         batch = RecordBatch(records)
         if batch.attributes & LOG_APPEND_TIME_FLAG:
@@ -101,7 +143,7 @@ class BatchRules:
             or (self.compacted and client)
             or (limited and self._must_look(batch, now_ms))
         ):
-            content = self._read(batch)
+            content = self._read(batch, at_once=at_once)
             self._check_records(content, batch, now_ms, limited=limited)
         if codec is not None:
             return self._rewrite(batch, codec, content, now_ms)
@@ -115,9 +157,12 @@ class BatchRules:
         return self.before_max_ms != LONG_MAX or batch.max_timestamp > now_ms + self.after_max_ms
 
     @staticmethod
-    def _read(batch: RecordBatch) -> list[Record]:
+    def _read(batch: RecordBatch, *, at_once: bool) -> list[Record]:
+        limit = MAX_BYTES_AT_ONCE if at_once else DECOMPRESSION_LIMIT
+        if at_once and len(batch.buffer) > (limit // _LIKELY_RATIO if batch.is_compressed else limit):
+            raise DecompressedTooLargeError(0, f"{len(batch.buffer)} bytes are too many to be read at once")
         try:
-            return list(batch.records())
+            return list(batch.records(limit))
         except InvalidRecordError as error:
             raise CorruptRecordError(0, str(error)) from error
 

@@ -18,7 +18,7 @@ from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, MAGIC_OFFSET, RecordBatch
 from storage.errors import RecordTooLargeError
 from storage.log.append import AppendOrigin, LogAppendInfo
-from storage.log.batch_validation import BatchRules, ValidatedBatch, refuse
+from storage.log.batch_validation import BatchRules, BatchValidation, ValidatedBatch, refuse
 from storage.log.config import LogConfig
 from storage.log.flush import Durability
 from storage.log.leader_epoch_cache import LeaderEpochCache
@@ -55,10 +55,14 @@ class LeaderAppends:
         self._header_is_enough = self._rules.header_is_enough
         self._max_message_bytes = config.max_message_bytes
 
-    def append(self, records: Buffer, leader_epoch: int, origin: AppendOrigin) -> LogAppendInfo:
+    def append(self, records: Buffer | BatchValidation, leader_epoch: int, origin: AppendOrigin) -> LogAppendInfo:
         """Append one batch. Raises what `Log.append_as_leader` raises."""
+        validation = None
         if type(records) is not memoryview or records.readonly:
-            records = memoryview(records if isinstance(records, bytearray) else bytearray(records))
+            if isinstance(records, BatchValidation):
+                validation, records = records, records.records
+            else:
+                records = memoryview(records if isinstance(records, bytearray) else bytearray(records))
         size = len(records)
         client = origin is AppendOrigin.CLIENT
         if size < BATCH_HEADER_SIZE or records[16] != 2:
@@ -88,7 +92,7 @@ class LeaderAppends:
             refuse(records, self._max_message_bytes, client=client)
         log_append_time = -1
         if not self._header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
-            records, max_timestamp, log_append_time = self._look_inside(records, client)
+            records, max_timestamp, log_append_time = self._look_inside(records, client, validation)
             size = len(records)
             length = size - LOG_OVERHEAD
         offsets = self._offsets
@@ -129,9 +133,14 @@ class LeaderAppends:
             False, next_offset - durability.recovery_point >= durability.flush_messages,
         )  # fmt: skip
 
-    def _look_inside(self, records: memoryview, client: bool) -> ValidatedBatch:
+    def _look_inside(self, records: memoryview, client: bool, validation: BatchValidation | None) -> ValidatedBatch:
         """Check the records, and convert the batch as the topic's settings say. Raises what `append` raises."""
-        validated = self._rules.validate(records, self._now_ms(), client=client)
+        if validation is not None and validation.validated is not None:
+            validated = validation.validated
+        elif client:
+            validated = self._rules.validate_at_once(records, self._now_ms())
+        else:
+            validated = self._rules.validate(records, self._now_ms(), client=False)
         if len(validated.records) > self._max_message_bytes:
             raise RecordTooLargeError(len(validated.records), self._max_message_bytes)
         return validated

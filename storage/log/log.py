@@ -20,6 +20,7 @@ from storage.errors import LogDirIOError, OffsetOutOfRangeError
 from storage.file_system import FileSystem
 from storage.log import retention
 from storage.log.append import AppendOrigin, LogAppendInfo, LogReadInfo
+from storage.log.batch_validation import BatchValidation
 from storage.log.config import LogConfig
 from storage.log.files import LogFiles
 from storage.log.flush import Durability, Flush
@@ -207,14 +208,16 @@ class Log:
     # -- append ------------------------------------------------------------------------------------
 
     def append_as_leader(
-        self, records: Buffer, leader_epoch: int, *, origin: AppendOrigin = AppendOrigin.CLIENT
+        self, records: Buffer | BatchValidation, leader_epoch: int, *, origin: AppendOrigin = AppendOrigin.CLIENT
     ) -> LogAppendInfo:
         """Append one batch and assign its offsets. `records` is patched in place if it is writable.
+
+        records: after a LargeBatchError, the validation of the batch.
 
         Raises RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, InvalidRecordError (and
         RecordValidationError), InvalidTimestampError, OutOfOrderSequenceError, InvalidProducerEpochError,
         InvalidTxnStateError, TransactionCoordinatorFencedError, UnsupportedCompressionError, LogClosedError,
-        LogDirIOError; the log is unchanged then.
+        LogDirIOError, LargeBatchError; the log is unchanged then.
         """
         return self._leader.append(records, leader_epoch, origin)
 
