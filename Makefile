@@ -86,6 +86,7 @@ test-wheel: setup  ## the wheel in a fresh environment: its content, the command
 	$(BIN)/python -m build --outdir $(WHEEL)/dist
 	$(BIN)/check-wheel-contents $(WHEEL)/dist/*.whl
 	$(BIN)/twine check --strict $(WHEEL)/dist/*
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.try_wheel ../$(WHEEL)/dist/*.whl
 	$(BIN)/uv venv --quiet --python $(WHEEL_PYTHON) $(WHEEL)/env
 	$(BIN)/uv pip install --quiet --python $(WHEEL)/env --constraint constraints.txt "$$(echo $(WHEEL)/dist/*.whl)[fast,test]"
 	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.wheel_checkout ../$(WHEEL)/checkout
