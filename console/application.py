@@ -13,12 +13,10 @@ from aiohttp import web
 from client.errors import KafkaError
 from console.clients import Clients
 from console.rights import ClusterDecides
-from console.v3.answering import RightsOf, answer_errors, answerer
+from console.v3.answering import MAX_BODY, RightsOf, answer_errors, answerer
 from console.v3.place import ROOT
 from console.v3.table import OPERATIONS
 
-MAX_BODY: Final = 16 * 1024 * 1024
-"""Bytes of the body of one request; the stream of records has a limit for each record in place of it."""
 READY_TIMEOUT_S: Final = 5.0
 """How long the cluster has to answer for `/readyz`."""
 _CLUSTER_DECIDES: Final = ClusterDecides()

@@ -264,10 +264,12 @@ class Producer(TransactionalProducer):
         """
         return self._sender.retried_error()
 
-    async def partitions_for(self, topic: str) -> list[int]:
+    async def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
         """The partitions of a topic. The broker creates an unknown topic if it is configured to. Raises the broker's
-        error.
+        error. refresh: ask a broker even if they are known, as the topic may have more by now.
         """
+        if refresh:
+            await self._cluster.refresh([topic])
         found = await self._cluster.topic(topic, timeout_s=self._options.max_block_s)
         return list(found.partitions)
 

@@ -20,6 +20,8 @@ from console.v3.operation import ApiOperation, Parameter
 from console.v3.place import cluster_place
 
 JSON: Final = "application/json"
+MAX_BODY: Final = 16 * 1024 * 1024
+"""Bytes of the body of one request, if it is not chunked."""
 RightsOf = Callable[[web.Request], Rights]
 """Returns the rights of the sender of a request."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from console.v3 import acls, brokers, clusters, configs, groups, lags, partitions, topics
+from console.v3 import acls, brokers, clusters, configs, groups, lags, partitions, record_data, records, topics
 from console.v3.operation import ApiOperation, Parameter, Right
 from security.acls.types import Operation, ResourceType
 
@@ -21,6 +21,7 @@ _ALTER_TOPIC_CONFIGS: Final = Right(Operation.ALTER_CONFIGS, ResourceType.TOPIC,
 _DESCRIBE_CONFIGS: Final = Right(Operation.DESCRIBE_CONFIGS)
 _ALTER_CONFIGS: Final = Right(Operation.ALTER_CONFIGS)
 _DESCRIBE_GROUP: Final = Right(Operation.DESCRIBE, ResourceType.GROUP, "consumer_group_id")
+_WRITE_TOPIC: Final = Right(Operation.WRITE, ResourceType.TOPIC, "topic_name")
 _DELETE_TOPIC: Final = Right(Operation.DELETE, ResourceType.TOPIC, "topic_name")
 
 _CLUSTER: Final = "/clusters/{cluster_id}"
@@ -226,4 +227,25 @@ _ACLS: Final = (
     ),
 )
 
-OPERATIONS: Final = (*_CLUSTERS, *_ACLS, *_CONFIGS, *_BROKERS, *_TOPICS, *_PARTITIONS, *_CONSUMER_GROUPS)
+_RECORDS: Final = (
+    ApiOperation(
+        "POST",
+        f"{_TOPIC}/records",
+        records.produce,
+        _WRITE_TOPIC,
+        records.ProducedRecord,
+        takes=record_data.Record,
+        is_stream=True,
+    ),
+    ApiOperation(
+        "POST",
+        f"{_TOPIC}/records:batch",
+        records.produce_batch,
+        _WRITE_TOPIC,
+        records.ProducedBatch,
+        207,
+        records.Batch,
+    ),
+)
+
+OPERATIONS: Final = (*_CLUSTERS, *_ACLS, *_CONFIGS, *_BROKERS, *_TOPICS, *_PARTITIONS, *_CONSUMER_GROUPS, *_RECORDS)

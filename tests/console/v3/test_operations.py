@@ -15,6 +15,12 @@ from support.polling import until
 from support.rest import differences, recorded, rest_api
 
 SERVED = [f"{one.method} {one.path}" for one in OPERATIONS]
+
+
+def test_every_recorded_operation_is_served_once():
+    assert sorted(SERVED) == sorted(recorded())
+
+
 CLUSTER = "/clusters/{cluster_id}"
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -43,7 +49,12 @@ ACL = {
     "permission": "ALLOW",
 }
 SELECTED = "?" + urlencode(ACL)
+RECORD = {"partition_id": 0, "key": {"type": "STRING", "data": "k"}, "value": {"type": "JSON", "data": {"a": 1}}}
 REQUESTS = {
+    "POST /topics/{topic_name}/records": [({}, RECORD, 200)],
+    "POST /topics/{topic_name}/records:batch": [
+        ({}, {"entries": [RECORD | {"id": "1"}, RECORD | {"id": "2", "partition_id": 9}]}, 207)
+    ],
     "POST /acls": [({}, ACL, 201)],
     "POST /acls:batch": [({}, {"data": [ACL, ACL | {"operation": "WRITE"}]}, 201)],
     "DELETE /acls": [({"query": SELECTED}, None, 200)],
