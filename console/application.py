@@ -6,6 +6,9 @@ It checks neither Host nor logins nor the origin of requests: who mounts it does
 from __future__ import annotations
 
 import asyncio
+import json
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from typing import Final
 
 from aiohttp import web
@@ -13,7 +16,8 @@ from aiohttp import web
 from client.errors import KafkaError
 from console.clients import Clients
 from console.rights import ClusterDecides
-from console.v3.answering import MAX_BODY, RightsOf, answer_errors, answerer
+from console.v3.answering import JSON, MAX_BODY, RightsOf, answer_errors, answerer
+from console.v3.openapi import openapi_document
 from console.v3.place import ROOT
 from console.v3.table import OPERATIONS
 
@@ -42,6 +46,7 @@ def console_application(clients: Clients) -> web.Application:
     routes.add_get("/", pages.root)
     routes.add_get("/healthz", pages.health)
     routes.add_get("/readyz", pages.readiness)
+    routes.add_get("/api/openapi.json", pages.openapi)
     application.add_subapp(ROOT, rest_application(clients))
     return application
 
@@ -51,17 +56,25 @@ class _Pages:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
+        self._openapi: bytes | None = None
 
     async def root(self, request: web.Request) -> web.Response:
         return _text(
             "Ottla's console, without its pages so far.\n\n"
             f"{ROOT}/clusters       the REST API\n"
+            "/api/openapi.json  its description\n"
             "/healthz           whether the console is alive\n"
             "/readyz            whether it reaches the cluster\n"
         )
 
     async def health(self, request: web.Request) -> web.Response:
         return _text("alive\n")
+
+    async def openapi(self, request: web.Request) -> web.Response:
+        """Describe the REST API."""
+        if self._openapi is None:
+            self._openapi = json.dumps(openapi_document(OPERATIONS, _version())).encode()
+        return web.Response(body=self._openapi, content_type=JSON, headers={"Cache-Control": "no-cache"})
 
     async def readiness(self, request: web.Request) -> web.Response:
         """Answer 200 if a broker of the cluster answers, otherwise 503."""
@@ -75,3 +88,10 @@ class _Pages:
 
 def _text(text: str, status: int = 200) -> web.Response:
     return web.Response(text=text, status=status, headers={"Cache-Control": "no-store"})
+
+
+def _version() -> str:
+    try:
+        return installed_version("ottla")
+    except PackageNotFoundError:
+        return "unknown"
