@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from ottla.testing.faults.answer import AnswerFault
+from ottla.testing.faults.batches import CorruptFault, TruncateAction
 from ottla.testing.faults.brokers import (
     KillFault,
     PauseFault,
@@ -22,11 +23,16 @@ from ottla.testing.faults.brokers import (
     StartAction,
     StopFault,
 )
+from ottla.testing.faults.clock_verbs import SkewClockFault
 from ottla.testing.faults.connections import BlackholeFault, CutFault, DelayFault, RefuseFault, ThrottleFault
+from ottla.testing.faults.delays import DelayCommitsFault, DelayReplicationFault
 from ottla.testing.faults.description import Description
+from ottla.testing.faults.disks import FailDiskFault, FillDiskFault, SlowDiskFault
 from ottla.testing.faults.engine import Engine
 from ottla.testing.faults.errors import UnknownFaultError
+from ottla.testing.faults.moves import MoveControllerAction, MoveCoordinatorAction, MoveLeaderAction
 from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.sessions import ExpireSessionAction
 from ottla.testing.member import Member
 
 
@@ -279,3 +285,109 @@ class Faults:
     def restart(self, broker: int, *, kill: bool = False) -> AppliedFault:
         """Stop a broker cleanly, or as SIGKILL does, and start it again, on its port and with its data."""
         return self.apply(RestartAction(broker=broker, kill=kill))
+
+    # -- disks and logs ----------------------------------------------------------------------------------------------
+
+    def fill_disk(
+        self,
+        *,
+        broker: int | None = None,
+        log_dir: str | None = None,
+        room_bytes: int = 0,
+        for_s: float | None = None,
+    ) -> AppliedFault:
+        """Let a disk be full (ENOSPC) when `room_bytes` more have been written. Healing gives room again.
+
+        broker: only this broker. log_dir: only this log directory, by its path; each log directory is a disk.
+        """
+        return self.apply(FillDiskFault(broker=broker, log_dir=log_dir, room_bytes=room_bytes, for_s=for_s))
+
+    def fail_disk(
+        self,
+        operation: Literal["read", "write", "fsync", "all"] = "all",
+        *,
+        broker: int | None = None,
+        log_dir: str | None = None,
+        count: int | None = None,
+        for_s: float | None = None,
+    ) -> AppliedFault:
+        """Let the next `count` operations of a disk fail with an I/O error (EIO).
+
+        As in Kafka, the broker then takes the log directory offline until it is restarted, and ends if it has no other.
+        Healing starts a broker again that has ended.
+        broker, log_dir: see `fill_disk`.
+        """
+        return self.apply(FailDiskFault(operation=operation, broker=broker, log_dir=log_dir, count=count, for_s=for_s))
+
+    def slow_disk(
+        self, delay_s: float, *, broker: int | None = None, log_dir: str | None = None, for_s: float | None = None
+    ) -> AppliedFault:
+        """Let each fsync, and each read, take longer by `delay_s`. broker, log_dir: see `fill_disk`."""
+        return self.apply(SlowDiskFault(delay_s=delay_s, broker=broker, log_dir=log_dir, for_s=for_s))
+
+    def corrupt(
+        self, topic: str, partition: int = 0, offset: int = 0, *, broker: int, for_s: float | None = None
+    ) -> AppliedFault:
+        """Change a byte of the batch with this offset, in the log file of the replica on `broker`.
+
+        Clients that check CRCs report the batch; recovery after a crash removes it, and all that is after it. Healing
+        restores the byte if the batch is still there.
+        """
+        return self.apply(CorruptFault(topic=topic, partition=partition, offset=offset, broker=broker, for_s=for_s))
+
+    def truncate(self, topic: str, partition: int = 0, offset: int = 0, *, broker: int) -> AppliedFault:
+        """Cut the log file of the replica on `broker` off in the middle of the batch with this offset.
+
+        The broker must have been stopped or killed before.
+        """
+        return self.apply(TruncateAction(topic=topic, partition=partition, offset=offset, broker=broker))
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def skew_clock(self, offset_s: float, *, broker: int | None = None, for_s: float | None = None) -> AppliedFault:
+        """Set the clock of brokers forward, or back if `offset_s` is negative: for timestamps and retention."""
+        return self.apply(SkewClockFault(offset_s=offset_s, broker=broker, for_s=for_s))
+
+    def delay_commits(
+        self,
+        delay_s: float,
+        *,
+        group: str | None = None,
+        broker: int | None = None,
+        count: int | None = None,
+        for_s: float | None = None,
+    ) -> AppliedFault:
+        """Let the coordinator take `delay_s` for the next `count` commits of offsets. group: only of this group.
+
+        broker: only commits to this broker.
+        """
+        return self.apply(DelayCommitsFault(delay_s=delay_s, group=group, broker=broker, count=count, for_s=for_s))
+
+    def delay_replication(
+        self, delay_s: float, *, broker: int | None = None, follower: int | None = None, for_s: float | None = None
+    ) -> AppliedFault:
+        """Let each fetch of followers wait for `delay_s`: the high watermark lags, and consumers see records late.
+
+        broker: only fetches from this leader. follower: only fetches by this broker.
+        """
+        return self.apply(DelayReplicationFault(delay_s=delay_s, broker=broker, follower=follower, for_s=for_s))
+
+    # -- leaders and sessions ----------------------------------------------------------------------------------------
+
+    def expire_session(self, broker: int) -> AppliedFault:
+        """Let the registry session of a broker expire. The broker registers again, in a new session."""
+        return self.apply(ExpireSessionAction(broker=broker))
+
+    def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> AppliedFault:
+        """Let another in-sync replica lead a partition: broker `to`, or any. `did` has `from` and `to`."""
+        return self.apply(MoveLeaderAction(topic=topic, partition=partition, to=to))
+
+    def move_coordinator(
+        self, group: str | None = None, *, transactional_id: str | None = None, to: int | None = None
+    ) -> AppliedFault:
+        """Let another broker be the coordinator of a group or of a transactional id. `did` has `from` and `to`."""
+        return self.apply(MoveCoordinatorAction(group=group, transactional_id=transactional_id, to=to))
+
+    def move_controller(self, *, to: int | None = None) -> AppliedFault:
+        """Let another broker be the controller: broker `to`, or any. `did` has `from` and `to`."""
+        return self.apply(MoveControllerAction(to=to))

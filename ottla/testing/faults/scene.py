@@ -8,6 +8,8 @@ from typing import Any
 
 from broker.broker import Broker
 from broker.requests.context import RequestContext
+from ottla.testing.faults.clocks import SkewedClock
+from ottla.testing.faults.disk_files import DiskRules
 from ottla.testing.faults.errors import FaultError
 from ottla.testing.faults.network import NetworkFaults
 from ottla.testing.faults.request_faults import RequestFaults
@@ -30,6 +32,10 @@ class Scene:
         """The connections of all brokers."""
         self.captured = CapturedRequests(call, self.is_of_broker)
         """The requests that clients have sent."""
+        self.disks: dict[int, DiskRules] = {}
+        """The disk of each broker."""
+        self.clocks: dict[int, SkewedClock] = {}
+        """The clock of each broker."""
 
     def prepare(self, broker_id: int, environment: Environment) -> None:
         """Put the parts that have faults into what a broker is started with."""
@@ -37,6 +43,10 @@ class Scene:
         with_faults = self.requests.wrapper(broker_id)
         captured = self.captured.wrapper(broker_id, environment.now_ms, partial(self.topic_name, broker_id))
         environment.wrap_handler = lambda api, handler: captured(api, with_faults(api, handler))
+        self.disks[broker_id] = disk = DiskRules()
+        environment.fs = disk.file_system
+        self.clocks[broker_id] = clock = SkewedClock(environment.now_ms)
+        environment.now_ms = clock.now_ms
 
     def is_of_broker(self, context: RequestContext) -> bool:
         """Return whether a broker has sent a request."""

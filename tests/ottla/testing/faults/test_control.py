@@ -20,18 +20,22 @@ from ottla.testing.faults.verbs import VERBS
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
 from support.doc_scripts import dead_links
-from support.faulty_cluster import SeenProducer, create_topic, whole
+from support.faulty_cluster import SeenProducer, create_topic, isr_of, whole
 from support.polling import until_blocking
 
 PAGE = ROOT / "docs" / "testing-faults.md"
-BEFORE = {"start": ("stop", 2), "resume": ("pause", 3)}
+BEFORE = {"start": ("stop", 2), "resume": ("pause", 3), "truncate": ("kill", 3)}
 """What must have happened before the example of a verb."""
+DAMAGED = {"corrupt": "payments", "truncate": "refunds"}
+"""The topics whose logs are damaged; each has one replica."""
 
 
 @pytest.fixture(scope="module")
 def cluster():
     with testing.cluster(3) as running:
         create_topic(running, "orders", [1, 2, 3])
+        create_topic(running, "payments", [1])
+        create_topic(running, "refunds", [3])
         yield running
 
 
@@ -45,6 +49,16 @@ def healed(cluster, request):
     yield
     cluster.faults.heal_all()
     until_blocking(lambda: whole(cluster), "the cluster is whole")
+
+
+def prepare(cluster, verb):
+    """Let there be what the example of a verb needs."""
+    if verb in DAMAGED:
+        assert SeenProducer(cluster.bootstrap_servers).deliver(DAMAGED[verb], b"one")[0] is None
+    if verb in ("move_leader", "move_coordinator"):
+        until_blocking(lambda: isr_of(cluster, "orders") == {1, 2, 3}, "all replicas are in sync")
+        cluster.call(cluster.brokers[1].broker.services.coordination.group_log.ensure_exists)
+        until_blocking(lambda: isr_of(cluster, "__consumer_offsets") == {1, 2, 3}, "the offsets are in sync")
 
 
 @pytest.fixture
@@ -167,12 +181,13 @@ def test_every_verb_by_command_http_and_python(cluster, url, command, name):
         return names["fault"].id if names["fault"].is_lasting else None
 
     for inject in (by_command, by_http, by_python):
+        prepare(cluster, name)
         before = [getattr(cluster.faults, verb)(broker) for verb, broker in [BEFORE[name]]] if name in BEFORE else []
         fault_id = inject()
         if fault_id is not None:
             (listed,) = (one for one in cluster.faults.active() if one["id"] == fault_id)
             assert {"verb": name} | listed["options"] == values
-        assert all(one.state is None for one in before)
+        assert name == "truncate" or all(one.state is None for one in before)
         cluster.faults.heal_all()
         until_blocking(lambda: whole(cluster), "the cluster is whole")
 

@@ -1,0 +1,175 @@
+"""The verbs for disks: `fill_disk`, `fail_disk` and `slow_disk`.
+
+What a broker does about a disk error is Kafka's: after EIO it takes the log directory offline, until the broker is
+restarted, and a broker without a log directory ends. On a full disk, it refuses writes until there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ottla.testing.faults.active_fault import ActiveFault
+from ottla.testing.faults.description import CountedFault, Fault, option
+from ottla.testing.faults.disk_files import DiskRule, Operation
+from ottla.testing.faults.errors import FaultError
+from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.verb import Applied
+from ottla.testing.member import Member, MemberState
+
+_POLL_S: Final = 0.01
+_BROKER: Final = "The id of the broker; without it, all brokers."
+_LOG_DIR: Final = "The path of the log directory; without it, all that the broker has."
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillDiskFault(Fault):
+    """Let a disk be full: writes fail with ENOSPC. Healing gives room again."""
+
+    broker: int | None = option(_BROKER, None)
+    log_dir: str | None = option(_LOG_DIR, None)
+    room_bytes: int = option("How many bytes can still be written before.", 0)
+
+    def __post_init__(self) -> None:
+        """Check the options. Raises FaultError."""
+        super().__post_init__()
+        if self.room_bytes < 0:
+            raise FaultError(f"room_bytes={self.room_bytes}: must be 0 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailDiskFault(CountedFault):
+    """Let the operations of a disk fail with an I/O error. The log directory is offline until a restart.
+
+    Healing starts a broker again that has ended because it had no other log directory.
+    """
+
+    operation: Literal["read", "write", "fsync", "all"] = option("What fails.", "all")
+    broker: int | None = option(_BROKER, None)
+    log_dir: str | None = option(_LOG_DIR, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowDiskFault(Fault):
+    """Let each fsync, and each read, take longer. Writes go to the page cache, and stay fast."""
+
+    delay_s: float = option("How many seconds longer.")
+    broker: int | None = option(_BROKER, None)
+    log_dir: str | None = option(_LOG_DIR, None)
+
+    def __post_init__(self) -> None:
+        """Check the options. Raises FaultError."""
+        super().__post_init__()
+        if not self.delay_s > 0:
+            raise FaultError(f"delay_s={self.delay_s:g}: must be above 0")
+
+
+async def apply_fill_disk(scene: Scene, description: FillDiskFault, fault: ActiveFault) -> Applied:
+    """Let disks be full. Each log directory is a disk of its own."""
+    rules = {
+        broker_id: [DiskRule((path,), room=description.room_bytes, on_effect=_counted(fault)) for path in paths]
+        for broker_id, paths in _directories(scene, description.broker, description.log_dir).items()
+    }
+    return _applied(scene, rules)
+
+
+async def apply_fail_disk(scene: Scene, description: FailDiskFault, fault: ActiveFault) -> Applied:
+    """Let operations fail. Healing starts the brokers again that have ended."""
+    operations: dict[str, frozenset[Operation]] = {
+        "read": frozenset({"read"}),
+        "write": frozenset({"write"}),
+        "fsync": frozenset({"fsync"}),
+        "all": frozenset({"read", "write", "fsync"}),
+    }
+    rules = {
+        broker_id: [
+            DiskRule(
+                tuple(paths),
+                fails=operations[description.operation],
+                on_effect=_counted(fault),
+                count=description.count,
+            )
+        ]
+        for broker_id, paths in _directories(scene, description.broker, description.log_dir).items()
+    }
+    applied = _applied(scene, rules)
+
+    async def heal() -> None:
+        assert applied.heal is not None
+        await applied.heal()
+        await _recover(scene, rules)
+
+    return Applied(applied.did, heal)
+
+
+async def apply_slow_disk(scene: Scene, description: SlowDiskFault, fault: ActiveFault) -> Applied:
+    """Let disks be slow."""
+    rules = {
+        broker_id: [DiskRule(tuple(paths), delay_s=description.delay_s, on_effect=_counted(fault))]
+        for broker_id, paths in _directories(scene, description.broker, description.log_dir).items()
+    }
+    return _applied(scene, rules)
+
+
+def _applied(scene: Scene, rules: dict[int, list[DiskRule]]) -> Applied:
+    for broker_id, of_broker in rules.items():
+        for rule in of_broker:
+            scene.disks[broker_id].add(rule)
+
+    async def heal() -> None:
+        for broker_id, of_broker in rules.items():
+            for rule in of_broker:
+                scene.disks[broker_id].remove(rule)
+
+    did: dict[str, Any] = {
+        "log_dirs": [path for of_broker in rules.values() for one in of_broker for path in one.directories]
+    }
+    return Applied(did, heal)
+
+
+async def _recover(scene: Scene, broker_ids: Iterable[int]) -> None:
+    """Start the brokers again that have ended because no log directory was left."""
+    for broker_id in broker_ids:
+        member = scene.member(broker_id)
+        while member.state is MemberState.RUNNING and not _log_dirs_online(member):  # noqa: ASYNC110
+            await asyncio.sleep(_POLL_S)
+        if member.state is MemberState.STOPPED and member.failure is not None:
+            await member.start()
+
+
+def _log_dirs_online(member: Member) -> bool:
+    services = None if member.broker is None else member.broker.services
+    return services is None or bool(services.logs.dirs.online)
+
+
+def _counted(fault: ActiveFault) -> Callable[[], None]:
+    """Return what counts an effect of the fault; it can be called in any thread."""
+    loop = asyncio.get_running_loop()
+
+    def take() -> None:
+        fault.take()
+
+    def count() -> None:
+        try:
+            loop.call_soon_threadsafe(take)
+        except RuntimeError:  # the cluster has ended
+            return
+
+    return count
+
+
+def _directories(scene: Scene, broker_id: int | None, log_dir: str | None) -> dict[int, list[str]]:
+    """Return the absolute paths of the log directories that are meant, by broker. Raises FaultError."""
+    ids = list(scene.members) if broker_id is None else [scene.member(broker_id).id]
+    every = {one: [os.path.abspath(path) for path in scene.member(one).log_dirs] for one in ids}  # noqa: PTH100
+    if log_dir is None:
+        return every
+    wanted = os.path.abspath(log_dir)  # noqa: PTH100 - paths are strings here
+    found = {one: [wanted] for one, paths in every.items() if wanted in paths}
+    if not found:
+        known = ", ".join(path for paths in every.values() for path in paths)
+        raise FaultError(f"log_dir={log_dir}: no broker has this log directory; there are {known}")
+    return found
