@@ -372,8 +372,10 @@ class ClusterThread:
         await self._start_all()
 
     async def _acquainted(self) -> None:
-        """Wait until each broker has all the others in its metadata."""
+        """Wait until each broker is registered and has all the others in its metadata."""
         everybody = self._members.keys()
+        for member in self._members.values():
+            await member.until_registered()
         for member in self._members.values():
             if member.broker is not None:
                 metadata = member.broker.metadata

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from broker.broker import Broker, wall_clock_ms
 from broker.requests.api_table import API_TABLE, Api, WrapHandler, unwrapped
@@ -20,9 +21,13 @@ from ottla.testing.process_loop import Process, ProcessLoop
 from registry.embedded.session import EmbeddedRegistry
 from registry.embedded.store import EmbeddedStore
 from registry.errors import RegistryError
+from registry.znodes.brokers import BrokerZnode
 from storage.file_system import FileSystem
 
 logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.005
+"""How often a registration that is expected soon is looked for."""
 
 
 @dataclass
@@ -225,6 +230,16 @@ class Member:
                 f"broker {self.id} is {self.state.value}, it must be {' or '.join(state.value for state in states)}"
             )
         return self.broker  # type: ignore[return-value]  # None only if the state is STOPPED
+
+    async def until_registered(self) -> None:
+        """Wait until the broker is registered in its present session: one that was paused may have lost its session."""
+        path = BrokerZnode.path(self.id)
+        while (session := self.session) is not None:
+            with contextlib.suppress(RegistryError):  # the session has expired; the broker opens another one
+                stat = await session.exists(path)
+                if stat is not None and stat.ephemeral_owner == session.session_id:
+                    return
+            await asyncio.sleep(_LOOK_S)
 
     # -- registry and ports ------------------------------------------------------------------------------------------
 

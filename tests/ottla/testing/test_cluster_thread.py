@@ -111,7 +111,7 @@ def test_a_broker_that_is_killed_and_started_at_once(cluster, topic):
 def test_a_stopped_broker_hands_over_and_its_port_is_kept(cluster, topic):
     produce(cluster, topic, b"one")
     cluster.stop_broker(2)
-    assert leader(cluster, topic) in (1, 3)
+    until_blocking(lambda: leader(cluster, topic) in (1, 3), "another broker leads")
     assert (cluster.directory / "broker-2" / ".kafka_cleanshutdown").exists()
     host, _, port = cluster.brokers[2].bootstrap_servers.rpartition(":")
     with socket.socket() as client:
@@ -174,7 +174,7 @@ def test_a_cluster_is_restored_and_reset(cluster):
     cluster.kill_broker(1)
     cluster.pause_broker(2)
     cluster.restore()
-    assert whole(cluster)
+    until_blocking(lambda: whole(cluster), "the cluster is whole")
 
     async def change():
         async with Admin(bootstrap_servers=servers) as admin:
@@ -189,13 +189,25 @@ def test_a_cluster_is_restored_and_reset(cluster):
     asyncio.run(change())
     cluster.stop_broker(3)
     cluster.reset()
-    assert whole(cluster)
+    until_blocking(lambda: whole(cluster), "the cluster is whole")
     assert cluster.bootstrap_servers == servers
     topics, groups, settings = asyncio.run(described())
     assert (topics, groups) == ([], [])
     assert "5000" not in str(settings)
     produce(cluster, "orders", b"two")
     assert consume(cluster, "orders", 1) == [b"two"]
+
+
+def test_paused_brokers_whose_sessions_have_expired_are_registered_again_by_restore(cluster):
+    def registered():
+        return [cluster._store.tree.get(f"/brokers/ids/{broker_id}") is not None for broker_id in cluster.brokers]
+
+    for broker_id in cluster.brokers:
+        cluster.pause_broker(broker_id)
+    until_blocking(lambda: not any(registered()), "the sessions have expired")
+    cluster.restore()  # their metadata still has all of them
+    assert all(registered())
+    until_blocking(lambda: whole(cluster), "the cluster is whole")
 
 
 def test_a_directory_that_was_named_is_emptied_by_reset(tmp_path):
