@@ -67,8 +67,9 @@ def run_tests(
 ) -> None:
     """Run a command with brokers of its own, which listen on free ports of 127.0.0.1 and stop when it ends.
 
-    The command finds their addresses in the environment variables OTTLA_BOOTSTRAP_SERVER and KAFKA_BOOTSTRAP_SERVERS.
-    Signals are passed on to it. The exit code is that of the command, 128 + N if signal N has ended it.
+    The command finds their addresses in the environment variables OTTLA_BOOTSTRAP_SERVER and KAFKA_BOOTSTRAP_SERVERS,
+    and the control API, through which `ottla faults` injects faults, in OTTLA_CONTROL_URL. Signals are passed on to it.
+    The exit code is that of the command, 128 + N if signal N has ended it.
 
     One broker has the id 0; several have the ids 1, 2, 3, ….
     """
@@ -84,7 +85,11 @@ def run_tests(
     with _logging(log_level), Signals() as signals, server:
         addresses = server.bootstrap_servers
         say(f"ottla: {brokers} broker{'' if brokers == 1 else 's'} on {addresses}; running {command[0]}")
-        environment = {"OTTLA_BOOTSTRAP_SERVER": addresses, "KAFKA_BOOTSTRAP_SERVERS": addresses}
+        environment = {
+            "OTTLA_BOOTSTRAP_SERVER": addresses,
+            "KAFKA_BOOTSTRAP_SERVERS": addresses,
+            "OTTLA_CONTROL_URL": server.serve_control(),
+        }
         try:
             code = signals.run(command, environment)
         except CommandNotStartedError as error:

@@ -66,6 +66,16 @@ def test_settings_data_and_log(run, capfd, tmp_path):
     assert "log.dirs cannot be set here" in capfd.readouterr().err
 
 
+def test_the_command_injects_faults(run, capfd):
+    script = (
+        "import os, subprocess, sys; ottla = [sys.executable, '-m', 'ottla'];"
+        "subprocess.run([*ottla, 'faults', 'kill', '--broker', '2'], check=True);"
+        "subprocess.run([*ottla, 'faults', 'list'], check=True)"
+    )
+    assert run("--brokers", 2, "--", sys.executable, "-c", script) == 0
+    assert "kill" in capfd.readouterr().out
+
+
 def test_the_versions_of_another_release(run, capfd):
     command = (sys.executable, "-m", "ottla", "api-versions")
     assert run("--version", "2.8", "--", *command) == 0
