@@ -16,7 +16,7 @@ _TABLE = (
         AnswerFault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="orders", count=3),
     ),
     Verb("cut", connections.CutFault, connections.apply_cut, connections.CutFault(client_id="billing")),
-    Verb("refuse", connections.RefuseFault, connections.apply_refuse, connections.RefuseFault(broker=2, for_s=5.0)),
+    Verb("refuse", connections.RefuseFault, connections.apply_refuse, connections.RefuseFault(broker=2, for_s=30.0)),
     Verb("delay", connections.DelayFault, connections.apply_delay, connections.DelayFault(delay_s=0.2, broker=1)),
     Verb(
         "throttle",
@@ -31,7 +31,7 @@ _TABLE = (
         connections.BlackholeFault(broker=1, peer=2),
     ),
     Verb("stop", brokers.StopFault, brokers.apply_stop, brokers.StopFault(broker=2)),
-    Verb("kill", brokers.KillFault, brokers.apply_kill, brokers.KillFault(broker=2, for_s=5.0)),
+    Verb("kill", brokers.KillFault, brokers.apply_kill, brokers.KillFault(broker=2, for_s=30.0)),
     Verb("pause", brokers.PauseFault, brokers.apply_pause, brokers.PauseFault(broker=3)),
     Verb("start", brokers.StartAction, brokers.apply_start, brokers.StartAction(broker=2)),
     Verb("resume", brokers.ResumeAction, brokers.apply_resume, brokers.ResumeAction(broker=3)),

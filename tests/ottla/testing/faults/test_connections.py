@@ -46,11 +46,11 @@ def test_cut_connections_are_opened_again(cluster):
 
 def test_refused_connections_fail_and_come_back(cluster):
     topic = create_topic(cluster, "refuse", [1])
-    producer = SeenProducer(cluster.bootstrap_servers, message_timeout_ms=1000)
-    assert producer.deliver(topic, b"one") == (None, 0)
+    assert SeenProducer(cluster.bootstrap_servers).deliver(topic, b"one") == (None, 0)
     with cluster.faults.refuse():
+        producer = SeenProducer(cluster.bootstrap_servers, message_timeout_ms=1000)
         assert producer.deliver(topic, b"lost") == ("_MSG_TIMED_OUT", None)
-        assert "_ALL_BROKERS_DOWN" in producer.errors
+        producer.until(lambda: "_ALL_BROKERS_DOWN" in producer.errors, "the producer reports that all brokers are down")
         host, _, port = cluster.brokers[1].bootstrap_servers.partition(":")
         with socket.create_connection((host, int(port)), DEADLINE_S) as client, pytest.raises(ConnectionError):
             client.recv(1)
@@ -95,8 +95,7 @@ def test_a_client_times_out_and_recovers(cluster, inject, request):
     producer = SeenProducer(cluster.bootstrap_servers, client_id="slow", enable_idempotence=True, **settings)
     other = SeenProducer(cluster.bootstrap_servers, client_id="quick")
     assert producer.deliver(topic, b"one") == (None, 0)
-    with inject(cluster.faults) as fault:
-        assert fault.did["connections"] > 0
+    with inject(cluster.faults):
         producer.send(topic, b"two")
         producer.until(lambda: "_TIMED_OUT" in producer.errors or producer.disconnects, "a request has timed out")
         assert len(producer.reports) == 1
@@ -138,12 +137,12 @@ def test_a_follower_that_is_cut_off_leaves_the_isr_and_comes_back(cluster):
     leader, follower = {1, 2, 3} - {controller}
     topic = create_topic(cluster, "isr", [leader, follower, controller], min_insync_replicas="3")
     until_blocking(lambda: isr_of(cluster, topic) == {1, 2, 3}, "all replicas are in sync")
-    producer = SeenProducer(cluster.bootstrap_servers, message_timeout_ms=1000)
-    assert producer.deliver(topic, b"one") == (None, 0)
+    assert SeenProducer(cluster.bootstrap_servers).deliver(topic, b"one") == (None, 0)
     unsafe = SeenProducer(cluster.bootstrap_servers, acks=1)
     with cluster.faults.blackhole(broker=leader, peer=follower):
         assert unsafe.deliver(topic, b"not replicated") == (None, 1)  # a follower that lacks nothing stays in sync
         until_blocking(lambda: isr_of(cluster, topic) == {leader, controller}, "the follower is not in sync")
+        producer = SeenProducer(cluster.bootstrap_servers, message_timeout_ms=1000)
         assert producer.deliver(topic, b"two")[0] in ("_MSG_TIMED_OUT", "NOT_ENOUGH_REPLICAS")
     until_blocking(lambda: isr_of(cluster, topic) == {1, 2, 3}, "all replicas are in sync")
     assert SeenProducer(cluster.bootstrap_servers).deliver(topic, b"three")[0] is None
