@@ -8,10 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ottla import testing
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
-from support.doc_scripts import dead_links
+from support.doc_scripts import dead_links, pytest_command
 from support.programs import example_library, node
 from support.spark import QUICK_START
 
@@ -33,7 +32,7 @@ FAUST = ROOT / "build" / "faust"
 def run_pytest(python, folders, report, **variables):
     """Run the tests of these examples, which must pass; return the folders of those that were not skipped."""
     done = subprocess.run(
-        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *folders],
+        [*pytest_command(python), f"--junitxml={report}", *folders],
         cwd=FOLDER,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"} | variables,
         capture_output=True,
@@ -70,15 +69,14 @@ def test_kafkajs(tmp_path):
     program = node()
     example_library(FOLDER / "with_kafkajs" / "node_modules" / "kafkajs")
     shutil.copytree(FOLDER / "with_kafkajs", tmp_path, dirs_exist_ok=True)
-    with testing.broker() as broker:
-        done = subprocess.run(
-            [program, "--test"],
-            cwd=tmp_path,
-            env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers},
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-        )
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla", "testing", "run", "--", program, "--test"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# pass 1\n" in done.stdout
 

@@ -31,11 +31,19 @@ def run_script(body: str, bootstrap: str, folder: Path) -> str:
     return done.stdout
 
 
+def pytest_command(python: Path | str) -> list[str]:
+    """How users start pytest. An environment that was made before the plugin existed does not know its entry point."""
+    names = "from importlib.metadata import entry_points as e; print(*[one.name for one in e(group='pytest11')])"
+    found = subprocess.run([python, "-c", names], capture_output=True, text=True, check=True).stdout.split()
+    plugin = [] if "ottla" in found else ["-p", "ottla.testing.pytest_plugin"]
+    return [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
+
+
 def run_tests(body: str, folder: Path) -> None:
     """Run a page's file of tests with pytest, in a folder without settings; all tests must pass."""
     (folder / "test_page.py").write_text(body)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)],
+        [*pytest_command(sys.executable), "--rootdir", str(folder), str(folder)],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         cwd=folder,
         capture_output=True,
