@@ -38,8 +38,8 @@ def rest_application(clients: Clients, rights_of: RightsOf = lambda _: _CLUSTER_
     return application
 
 
-def console_application(clients: Clients) -> web.Application:
-    """Return the application of `ottla console`."""
+def console_application(clients: Clients, rights_of: RightsOf = lambda _: _CLUSTER_DECIDES) -> web.Application:
+    """Return the application of `ottla console`. rights_of: as above."""
     application = web.Application(client_max_size=MAX_BODY)
     pages = _Pages(clients)
     routes = application.router
@@ -47,7 +47,7 @@ def console_application(clients: Clients) -> web.Application:
     routes.add_get("/healthz", pages.health)
     routes.add_get("/readyz", pages.readiness)
     routes.add_get("/api/openapi.json", pages.openapi)
-    application.add_subapp(ROOT, rest_application(clients))
+    application.add_subapp(ROOT, rest_application(clients, rights_of))
     return application
 
 

@@ -51,6 +51,9 @@ COMMANDS_BY_SUBJECT: Final = {
             "Show the APIs that brokers serve, the range of their versions, and the version that this client uses."
         ),
     },
+    "HTTP": {
+        "console": "Serve the REST API of a Kafka cluster over HTTP; Ctrl-C stops it.",
+    },
     "Security and quotas": {
         "certificates": "Certificates for TLS on this machine, for development.",
         "users": "Show, add and remove the users of SCRAM.",

@@ -10,7 +10,7 @@ In a wheel the packages are in `ottla` (build_backend/README.md), where no other
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = ("broker", "client", "protocol", "registry", "replication", "security", "storage")
+PACKAGES = ("broker", "client", "console", "protocol", "registry", "replication", "security", "storage")
 
 
 class ShadowedPackageError(ImportError):

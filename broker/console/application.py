@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import logging
 import socket
 from collections.abc import Callable, Coroutine
 from importlib.metadata import PackageNotFoundError
@@ -20,11 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
-from broker.console.acceptor import ConsoleAcceptor
 from broker.console.cluster import describe_cluster
 from broker.console.guard import Guard, request_rights
+from broker.console.http_serving import add_security_headers, serve
 from broker.console.readiness import reason_not_ready
 
 if TYPE_CHECKING:
@@ -41,55 +39,12 @@ STATIC_FILES = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Server": "Ottla",
-}
-
-logger = logging.getLogger(__name__)
-
-KEEPALIVE_S = 30.0
-SHUTDOWN_S = 1.0
-"""How long a stopping broker waits until answers are sent."""
-
 
 async def start(
     server: ConsoleServer, sockets: list[socket.socket], tls: ListenerTls | None, backlog: int
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     """Serve on sockets that already listen. Return what stops serving."""
-    runner = web.AppRunner(
-        Console(server).application(),
-        access_log=None,
-        logger=logger,
-        handle_signals=False,
-        keepalive_timeout=KEEPALIVE_S,
-        shutdown_timeout=SHUTDOWN_S,
-    )
-    await runner.setup()
-    assert runner.server is not None
-    acceptor = ConsoleAcceptor(runner.server)
-    await acceptor.open(sockets, tls, backlog)
-
-    async def stop() -> None:
-        await acceptor.close()
-        await runner.cleanup()
-
-    return stop
-
-
-def _is_no_bad_request(record: logging.LogRecord) -> bool:
-    """Filter out what aiohttp logs about malformed requests: it shows their headers, which may contain passwords."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
-
-
-logger.addFilter(_is_no_bad_request)
+    return await serve(Console(server).application(), sockets, tls, backlog)
 
 
 class Console:
@@ -104,7 +59,7 @@ class Console:
     def application(self) -> web.Application:
         """Return the application with all paths, the guard and the security headers."""
         application = web.Application(middlewares=[self._guard.check])
-        application.on_response_prepare.append(_add_security_headers)
+        application.on_response_prepare.append(add_security_headers)
         routes = application.router
         routes.add_get("/healthz", self._health)
         routes.add_get("/readyz", self._readiness)
@@ -162,10 +117,6 @@ class _StaticFile:
         response = web.Response(body=self._body, content_type=self._content_type, charset="utf-8", headers=headers)
         response.enable_compression()
         return response
-
-
-async def _add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(SECURITY_HEADERS)
 
 
 def _text(text: str, status: int = 200) -> web.Response:

@@ -26,7 +26,7 @@ from broker.network.listener import PLAINTEXT
 from security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
-    from broker.console.server import ConsoleServer
+    from broker.console.front import ConsoleFront
 
 LISTENER: Final = "console"
 """The name of the console in the audit logs."""
@@ -52,9 +52,9 @@ request_rights: Final[ContextVar[Rights]] = ContextVar("request_rights")
 class Guard:
     """Lets requests through or answers them itself."""
 
-    def __init__(self, server: ConsoleServer) -> None:
+    def __init__(self, server: ConsoleFront) -> None:
         self._server = server
-        config = server.services.config
+        config = server.config
         self._hosts = frozenset(name.lower() for name in config.ottla_console_hosts)
         self._open = server.open_to_all
         self._has_plaintext = any(one.security_protocol == PLAINTEXT for one in config.listeners)
@@ -105,7 +105,7 @@ class Guard:
         if principal is None and not is_open:
             raise self._login_needed(request)
         rights = Rights(
-            server.services.access,
+            server.access,
             Visitor(principal or ANONYMOUS, connection.host),
             _route(request),
             reads_all=is_open,
@@ -168,15 +168,20 @@ def _route(request: web.Request) -> str:
 
 def refused(request: web.Request, kind: type[web.HTTPException], text: str) -> web.HTTPException:
     """Return the answer to a request that is refused: an object for the API, otherwise a line of text."""
+    headers = {"Cache-Control": "no-store"}
+    if request.path.startswith("/v3/"):
+        found: dict[str, object] = {"error_code": kind.status_code, "message": text}
+        return kind(text=json.dumps(found), content_type=JSON, headers=headers)
     if request.path.startswith("/api/"):
-        return kind(text=json.dumps({"error": text}), content_type=JSON, headers={"Cache-Control": "no-store"})
-    return kind(text=f"{text}\n", headers={"Cache-Control": "no-store"})
+        return kind(text=json.dumps({"error": text}), content_type=JSON, headers=headers)
+    return kind(text=f"{text}\n", headers=headers)
 
 
 def _check_origin(request: web.Request) -> None:
     if not is_of_this_site(request.headers, request.host):
         raise refused(request, web.HTTPForbidden, "The request comes from a page of another site.")
-    if request.content_type != JSON:
+    # A page of another site can send a form, which is a POST. It cannot send other methods without being allowed to.
+    if request.content_type != JSON and (request.method == "POST" or request.body_exists):
         raise refused(request, web.HTTPUnsupportedMediaType, f"The Content-Type of this request must be {JSON}.")
 
 

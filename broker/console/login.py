@@ -53,8 +53,8 @@ class LoggedIn(NamedTuple):
 class ConsoleLogin:
     """The logins of one console."""
 
-    def __init__(self, config: BrokerConfig, credentials: ScramCredentials, now_ms: Callable[[], int]) -> None:
-        """now_ms: the clock of tokens. Raises ConfigError and BrokerStartError."""
+    def __init__(self, config: BrokerConfig, credentials: ScramCredentials | None, now_ms: Callable[[], int]) -> None:
+        """credentials: needed for `scram`. now_ms: the clock of tokens. Raises ConfigError and BrokerStartError."""
         methods = config.ottla_console_authentication
         self.takes_certificates = "certificate" in methods
         self._takes_passwords = bool({"scram", "password-file"} & set(methods))
@@ -66,6 +66,7 @@ class ConsoleLogin:
             self._password_file = users = CredentialFile(name, config.ottla_console_password_file, ScryptHash.parse)
             sources.append(Source(lambda user: users.hashes.get(user, ()), unknown_user_of_file()))
         if "scram" in methods:
+            assert credentials is not None
             sources += scram_sources(credentials)
         self._passwords = Passwords(sources)
         if "token-file" in methods:

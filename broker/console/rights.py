@@ -67,7 +67,7 @@ class Rights:
     @property
     def see_users(self) -> bool:
         """Whether the request may read about the quotas of users."""
-        return self._sees(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+        return self.sees(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
 
     @property
     def administer(self) -> bool:
@@ -77,17 +77,18 @@ class Rights:
 
     def see_topic(self, name: str) -> bool:
         """Whether the request may read about a topic."""
-        return self._sees(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        return self.sees(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
     def see_group(self, name: str) -> bool:
         """Whether the request may read about a group."""
-        return self._sees(Operation.DESCRIBE, ResourceType.GROUP, name)
+        return self.sees(Operation.DESCRIBE, ResourceType.GROUP, name)
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the request may change this. The audit log has a line for it."""
         return self._acts and (self._access is None or self._allows(operation, resource_type, name))
 
-    def _sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether the request may read about this. Not in the audit log."""
         access = self._access
         return self._reads_all or access is None or access.sees(self._visitor, operation, resource_type, name)
 

@@ -25,6 +25,7 @@ from support.deadlines import DEADLINE_S
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [
     ("broker",),
+    ("console",),
     ("topics",),
     ("topics", "list"),
     ("topics", "create"),

@@ -24,6 +24,11 @@ def need_chromium() -> str:
     )
 
 
+def need_curl() -> str:
+    """The path of curl."""
+    return _need("the examples of docs/rest.md: no curl found; install Debian's `curl`", "curl")
+
+
 def need_kcat() -> str:
     """The path of kcat."""
     return _need("kcat tests: no kcat found; install Debian's `kcat`", "kcat")

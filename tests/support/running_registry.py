@@ -17,6 +17,9 @@ from support.fork_server import ROOT
 class RunningRegistry:
     """The command as a process, ready. `text` is what it has printed until then."""
 
+    last_words = "ottla zk tree"
+    """What is in the last paragraph that the command prints when it is ready."""
+
     def __init__(self, command: str, *words: object, pass_fds: Sequence[int] = ()) -> None:
         env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
@@ -32,7 +35,7 @@ class RunningRegistry:
         self.text = ""
         for line in iter(self.process.stdout.readline, ""):
             self.text += line
-            if line == "\n" and "ottla zk tree" in self.text:
+            if line == "\n" and self.last_words in self.text:
                 break
         assert " is ready" in self.text, self.text
 

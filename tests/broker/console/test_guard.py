@@ -113,6 +113,21 @@ async def test_requests_that_would_change_something(
     assert "error" in answer.text or status == 405
 
 
+@pytest.mark.parametrize(("method", "status"), [("DELETE", 405), ("PUT", 405), ("POST", 415)])
+async def test_a_request_without_a_body_needs_no_json_if_no_form_can_send_it(
+    broker: Broker, method: str, status: int
+) -> None:
+    answer = await ask(
+        broker,
+        "/api/cluster",
+        method=method,
+        headers={"Host": "kafka"},
+        auth=basic("alice", "alice-secret"),
+        skip_auto_headers=["Content-Type"],
+    )
+    assert answer.status == status
+
+
 async def test_they_need_a_login_too(broker: Broker) -> None:
     answer = await ask(broker, "/api/cluster", method="POST", headers={"Host": "kafka"} | JSON)
     assert answer.status == 401

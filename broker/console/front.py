@@ -1,0 +1,121 @@
+"""The front of a console: its address, its TLS, its logins, and what is open without one.
+
+A broker has one, and so has `ottla console`: the rules of `ottla.console.*` are the same.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from broker.errors import BrokerStartError
+from broker.settings.console_checks import OPEN_TO_ALL
+from client.wire.listening import listening_sockets
+from protocol.host_port import HostPort
+
+if TYPE_CHECKING:
+    from broker.authentication.scram_credentials import ScramCredentials
+    from broker.authorization.access import Access
+    from broker.console.login import ConsoleLogin
+    from broker.network.listener_tls import ListenerTls
+    from broker.settings.config import BrokerConfig
+
+BACKLOG = 128
+
+
+class ConsoleFront:
+    """The sockets of a console, and who may send requests."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        address: HostPort,
+        tls: ListenerTls | None,
+        credentials: ScramCredentials | None,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """tls: the console speaks TLS. credentials: of SCRAM users; None if there are none.
+
+        Raises ConfigError and BrokerStartError.
+        """
+        self.config = config
+        self.host, self._configured_port = address
+        self.tls = tls
+        self.login: ConsoleLogin | None = None
+        """Who may send requests; None if nobody has to log in, or can."""
+        self.open_to_all: Collection[str] = config.ottla_console_open or ()
+        """What needs no login: names of `Need`."""
+        self.failure_delay_s = config.connection_failed_authentication_delay_ms / 1000
+        if config.ottla_console_authentication:
+            from broker.console.login import ConsoleLogin  # only consoles with logins need it
+
+            self.login = ConsoleLogin(config, credentials, now_ms)
+        elif config.ottla_console_open is None:
+            self.open_to_all = ("read",)  # on a loopback address: `bind` checks
+        self._sockets: list[socket.socket] = []
+
+    @property
+    def access(self) -> Access | None:
+        """The authorizer that decides what users may do; None if every user may do everything."""
+        return None
+
+    @property
+    def port(self) -> int:
+        """The bound port, chosen by the system if 0 is configured; before `bind` the configured port."""
+        return int(self._sockets[0].getsockname()[1]) if self._sockets else self._configured_port
+
+    @property
+    def url(self) -> str:
+        """The URL of the page for a browser on this machine."""
+        host = "localhost" if self.host in ("", "0.0.0.0", "::") else self.host
+        return f"{'http' if self.tls is None else 'https'}://{HostPort(host, self.port)}/"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return all(_is_loopback(one.getsockname()[0]) for one in self._sockets)
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """The listening sockets; none before `bind`."""
+        return self._sockets
+
+    async def bind(self) -> None:
+        """Bind the address and read the files of logins.
+
+        Raises BrokerStartError or ConfigError with the setting, its value and the reason.
+        """
+        if self._sockets:
+            return
+        if self.login is not None:
+            await self.login.start()
+        try:
+            self._sockets = await listening_sockets(self.host, self._configured_port, BACKLOG)
+        except OSError as error:
+            # An error of name resolution has a separate error number, and a text.
+            is_system_error = error.errno is not None and error.errno in errno.errorcode
+            reason = os.strerror(error.errno or 0) if is_system_error else error.strerror or str(error)
+            raise BrokerStartError(
+                f"ottla.console.listener={HostPort(self.host, self._configured_port)}: "
+                f"must be a free address of this machine, or empty for no console ({reason})"
+            ) from error
+        config = self.config
+        if not config.ottla_console_authentication and config.ottla_console_open is None and not self.is_loopback:
+            self.close()
+            raise BrokerStartError(f"ottla.console.listener={config.value('ottla.console.listener')}: {OPEN_TO_ALL}")
+
+    def login_services(self) -> list[Coroutine[Any, Any, None]]:
+        """Return the work of the logins, to run while the console serves."""
+        return [] if self.login is None else self.login.services()
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for one in self._sockets:
+            one.close()
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
