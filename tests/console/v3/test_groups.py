@@ -83,8 +83,11 @@ async def test_a_group_with_a_member(broker, rest, admin, records, protocol):
 async def test_a_group_without_members(rest, admin, records):
     await admin.create_topic("short", 1)
     offsets = {ORDERS[0]: OffsetAndMetadata(2), TopicPartition("short", 0): OffsetAndMetadata(7)}
-    outcomes = await admin.alter_group_offsets("simple", offsets)
-    assert set(outcomes.values()) == {None}
+
+    async def are_committed():
+        return set((await admin.alter_group_offsets("simple", offsets)).values()) == {None}
+
+    await until(are_committed, "both offsets are committed")
     group = await rest.get("consumer-groups/simple")
     assert (group["state"], group["is_simple"]) == ("EMPTY", True)
     first, second = (await rest.get("consumer-groups/simple/lags"))["data"]
