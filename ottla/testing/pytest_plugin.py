@@ -279,8 +279,10 @@ def _client(server: ClusterThread, new: Callable[[], Any]) -> Iterator[Any]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin the log of a new test."""
+    """Restore the broker if the last test has used nothing but `ottla_broker`, and begin the log of a new test."""
     if (servers := item.config.stash.get(_SERVERS, None)) is not None:
+        if servers.running_broker is not None:
+            servers.running_broker.restore()
         servers.forget_lines()
 
 

@@ -210,8 +210,14 @@ def test_faults_are_healed_after_the_test(run):
 
         def test_of_the_broker(ottla_faults, ottla_broker):
             assert ottla_faults is ottla_broker.faults
+
+        def test_kills_the_broker(ottla_broker):
+            ottla_broker.kill_broker(0)
+
+        def test_the_broker_runs_again(ottla_broker):
+            assert ottla_broker.member.broker is not None
         """,
-        passed=3,
+        passed=5,
     )
 
 
