@@ -60,7 +60,7 @@ class Failing(testing.BrokerTestCase):
 def outcome(case):
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
-    assert not [one for one in threading.enumerate() if one.name.startswith("ottla-")]
+    assert not {"ottla-broker", "ottla-cluster"} & {thread.name for thread in threading.enumerate()}
     return result
 
 
