@@ -18,6 +18,7 @@ from broker.network.acceptor import HANDSHAKE_TIMEOUT_S
 from broker.network.connection import CloseConnectionError
 from broker.network.limited_lines import LimitedLines
 from broker.network.limits import Holdable
+from client.wire.listening import close_servers
 from security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ class ConsoleAcceptor:
 
     async def close(self) -> None:
         """Stop accepting, and end all handshakes. Connections stay open."""
-        for server in self._plain_servers:
-            server.close()
+        await close_servers(self._plain_servers).wait()
         if self._tls_server is not None:
             self._tls_server.close()
             await self._tls_server.wait_closed()

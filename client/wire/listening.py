@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 Address = tuple[int, tuple[Any, ...]]
@@ -62,3 +63,24 @@ def _listening_socket(family: int, address: tuple[Any, ...], backlog: int) -> so
         one.close()
         raise
     return one
+
+
+def close_servers(servers: Sequence[asyncio.Server]) -> asyncio.Event:
+    """Stop accepting connections now, and close the servers in the next turn of the loop. Connections stay open.
+
+    The event is set when the servers are closed, and the protocols of all connections that they have accepted know
+    their transports. asyncio accepts a connection in one turn of the loop and makes its transport in the next one. If
+    the server is closed in between, the transport cannot be made, and nobody closes the socket: its client waits.
+    """
+    loop = asyncio.get_running_loop()
+    closed = asyncio.Event()
+
+    def close() -> None:
+        for server in servers:
+            server.close()
+        closed.set()
+
+    for one in (one for server in servers for one in server.sockets):
+        loop.remove_reader(one.fileno())
+    loop.call_soon(close)  # behind the connections that were accepted
+    return closed

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from client.wire.listening import listening_sockets
+from client.wire.listening import close_servers, listening_sockets
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -26,11 +26,14 @@ class Server(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop accepting connections; existing connections stay open."""
+        """Stop accepting connections; existing connections stay open.
+
+        A connection that was accepted just before may still be made: its protocol's `connection_made` is called.
+        """
         ...
 
     async def wait_closed(self) -> None:
-        """Wait until the listening socket is closed."""
+        """Wait until the listening socket is closed, and every connection that it has accepted is made."""
         ...
 
 
@@ -61,11 +64,12 @@ class Network(Protocol):
 class AsyncioServer:
     """The servers of asyncio or uvloop for one address each, on one port."""
 
-    __slots__ = ("_port", "_servers")
+    __slots__ = ("_closed", "_port", "_servers")
 
-    def __init__(self, servers: Sequence[asyncio.AbstractServer], port: int) -> None:
+    def __init__(self, servers: Sequence[asyncio.Server], port: int) -> None:
         self._servers = servers
         self._port = port
+        self._closed: asyncio.Event | None = None
 
     @property
     def port(self) -> int:
@@ -73,12 +77,14 @@ class AsyncioServer:
         return self._port
 
     def close(self) -> None:
-        """Stop accepting connections."""
-        for server in self._servers:
-            server.close()
+        """Stop accepting connections; the sockets are closed in the next turn of the loop."""
+        if self._closed is None:
+            self._closed = close_servers(self._servers)
 
     async def wait_closed(self) -> None:
-        """Wait until the listening sockets are closed."""
+        """Wait until the listening sockets are closed, and the connections that they have accepted are made."""
+        if self._closed is not None:
+            await self._closed.wait()
         for server in self._servers:
             await server.wait_closed()
 
