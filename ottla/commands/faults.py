@@ -14,7 +14,7 @@ import typer
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import AsJson
 from ottla.command_line.output import counted, print_json, print_table
-from ottla.testing.faults.options import Option, options_of, to_words
+from ottla.testing.faults.options import Option, command_name, options_of, to_words
 from ottla.testing.faults.verb import Verb
 from ottla.testing.faults.verbs import VERBS
 
@@ -141,4 +141,4 @@ def _annotation(option: Option) -> Any:
 
 for _verb in VERBS.values():
     _example = " ".join(to_words(_verb.name, _verb.example))
-    faults.command(_verb.name, epilog=f"Example:  ottla faults {_example}")(_command(_verb))
+    faults.command(command_name(_verb.name), epilog=f"Example:  ottla faults {_example}")(_command(_verb))

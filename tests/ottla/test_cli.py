@@ -18,6 +18,7 @@ from ottla.cluster.ports import free_ports
 from ottla.command_line.broker_arguments import parse_arguments, parse_settings, run_from_arguments
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.commands.groups.groups import groups
+from ottla.testing.faults.options import command_name
 from ottla.testing.faults.verbs import VERBS
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
@@ -91,7 +92,7 @@ COMMANDS = [
     ("log-dirs",),
     ("api-versions",),
     ("faults",),
-    *(("faults", name) for name in ("list", "heal", *VERBS)),
+    *(("faults", name) for name in ("list", "heal", *map(command_name, VERBS))),
     ("help",),
     ("profile",),
     *(("profile", name) for name in ("create", "use", "list", "show", "delete")),

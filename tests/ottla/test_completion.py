@@ -105,7 +105,7 @@ def test_the_cluster_of_the_profile(cluster, ottla, completed):
         (("top",), ["topics"]),
         (("topics", "create", "--parti"), ["--partitions"]),
         (("help", "topics", "cr"), ["create"]),
-        (("help", "cons"), ["consume"]),
+        (("help", "cons"), ["consume", "console"]),
         (("topics", "create", "x", "--config", "cleanup"), ["cleanup.policy="]),
         (("topics", "create", "x", "--config", "cleanup.policy", "=", "c"), ["compact"]),
         (("topics", "create", "x", "--config", "=", "cleanup.policy", "=", "c"), ["compact"]),

@@ -101,9 +101,14 @@ def to_json(verb: str, description: Description) -> dict[str, Any]:
     return {"verb": verb} | {option.name: value for option, value in given(description)}
 
 
+def command_name(verb: str) -> str:
+    """Return the name of a verb on the command line."""
+    return verb.replace("_", "-")
+
+
 def to_words(verb: str, description: Description) -> list[str]:
     """Return the words of a description on the command line, after `ottla faults`."""
-    words = [verb]
+    words = [command_name(verb)]
     for option, value in given(description):
         words.append(option.flag)
         if option.kind is not bool:

@@ -50,7 +50,7 @@ def test_restart(cluster, kill):
     assert producer.deliver(topic, b"one") == (None, 0)
     assert cluster.faults.restart(2, kill=kill).did == {"broker": 2}
     assert producer.deliver(topic, b"two") == (None, 1)
-    assert producer.disconnects > 0
+    producer.until(lambda: producer.disconnects > 0, "the connection was closed")
 
 
 def test_start_and_resume_end_the_faults(cluster):
