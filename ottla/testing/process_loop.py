@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 import selectors
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVarTuple
 
 if TYPE_CHECKING:
@@ -131,33 +131,80 @@ _Key: TypeAlias = selectors.SelectorKey
 
 
 class _Sockets(selectors.DefaultSelector):
-    """A selector that knows which process watches a file descriptor: the one that registered it."""
+    """A selector that knows which process watches a file descriptor: the one that registered it.
+
+    The file descriptors of a paused process are in its map like all others, so that they can be changed and
+    unregistered, but the system does not watch them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._owners: dict[int, Process] = {}
-        self._paused: dict[Process, list[_Key]] = {}
+        self._paused: dict[int, _Key] = {}
 
     def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> _Key:
-        """Watch a file descriptor for the current process."""
-        key = super().register(fileobj, events, data)
+        """Watch a file descriptor for the current process, or when it continues."""
         process = CURRENT.get()
+        if process is not None and process.is_paused:
+            key = self._paused[_number(fileobj)] = _Key(fileobj, _number(fileobj), events, data)
+        else:
+            key = super().register(fileobj, events, data)
         if process is not None:
             self._owners[key.fd] = process
         return key
 
+    def modify(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> _Key:
+        """Change what is watched; the process stays the same."""
+        fd = _number(fileobj)
+        if fd in self._paused:
+            key = self._paused[fd] = self._paused[fd]._replace(events=events, data=data)
+            return key
+        owner = self._owners.get(fd)
+        key = super().modify(fileobj, events, data)
+        if owner is not None:  # some selectors unregister and register
+            self._owners[fd] = owner
+        return key
+
     def unregister(self, fileobj: FileDescriptorLike) -> _Key:
         """Stop watching a file descriptor."""
-        key = super().unregister(fileobj)
+        key = self._paused.pop(_number(fileobj), None) or super().unregister(fileobj)
         self._owners.pop(key.fd, None)
         return key
 
+    def get_map(self) -> Mapping[FileDescriptorLike, _Key]:
+        """Return the keys of all file descriptors, also of those of paused processes."""
+        watched = super().get_map()
+        return _Keys(self._paused, watched) if self._paused else watched
+
     def pause(self, process: Process) -> None:
         """Stop watching the file descriptors of a process."""
-        watched = [fd for fd, owner in self._owners.items() if owner is process]
-        self._paused.setdefault(process, []).extend(self.unregister(fd) for fd in watched)
+        for fd in [fd for fd, owner in self._owners.items() if owner is process and fd not in self._paused]:
+            self._paused[fd] = super().unregister(fd)
 
     def resume(self, process: Process) -> None:
         """Watch the file descriptors of a process again."""
-        for key in self._paused.pop(process, []):
-            process.context.run(self.register, key.fileobj, key.events, key.data)
+        for fd in [fd for fd in self._paused if self._owners[fd] is process]:
+            key = self._paused.pop(fd)
+            super().register(key.fileobj, key.events, key.data)
+
+
+class _Keys(Mapping["FileDescriptorLike", _Key]):
+    """The map of a selector in which some file descriptors are paused."""
+
+    def __init__(self, paused: Mapping[int, _Key], watched: Mapping[FileDescriptorLike, _Key]) -> None:
+        self._paused = paused
+        self._watched = watched
+
+    def __getitem__(self, fileobj: FileDescriptorLike) -> _Key:
+        return self._paused.get(_number(fileobj)) or self._watched[fileobj]
+
+    def __iter__(self) -> Iterator[FileDescriptorLike]:
+        yield from self._watched
+        yield from self._paused
+
+    def __len__(self) -> int:
+        return len(self._watched) + len(self._paused)
+
+
+def _number(fileobj: FileDescriptorLike) -> int:
+    return fileobj if isinstance(fileobj, int) else fileobj.fileno()

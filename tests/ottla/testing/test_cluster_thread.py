@@ -210,6 +210,25 @@ def test_paused_brokers_whose_sessions_have_expired_are_registered_again_by_rest
     until_blocking(lambda: whole(cluster), "the cluster is whole")
 
 
+def test_connections_of_a_paused_broker_can_be_cut(cluster):
+    host, port = cluster.brokers[2].bootstrap_servers.split(":")
+    with socket.create_connection((host, int(port))) as client:
+        until_blocking(lambda: of_client(cluster, client), "the broker has accepted it")
+        cluster.pause_broker(2)
+        cluster.faults.cut(broker=2)
+        cluster.resume_broker(2)
+        client.settimeout(DEADLINE_S)
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    until_blocking(lambda: whole(cluster), "the cluster is whole")
+
+
+def of_client(cluster, client):
+    """The broker's end of a connection."""
+    connections = cluster.brokers[2].broker.acceptors["PLAINTEXT"].connections
+    return [one for one in list(connections) if one.port == client.getsockname()[1]]
+
+
 def test_a_directory_that_was_named_is_emptied_by_reset(tmp_path):
     with testing.broker(directory=tmp_path) as broker:
         broker.create_topic("orders")

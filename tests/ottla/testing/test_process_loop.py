@@ -77,3 +77,43 @@ def test_sockets_of_a_paused_process_are_not_read(runner):
             await asyncio.sleep(0)
 
     runner.run(main())
+
+
+@pytest.mark.parametrize("change", ["abort", "pause_reading", "resume_reading"])
+def test_a_connection_of_a_paused_process_can_be_changed(runner, change):
+    class Reader(asyncio.Protocol):
+        received = b""
+        is_lost = False
+
+        def data_received(self, data):
+            self.received += data
+
+        def connection_lost(self, exc):
+            self.is_lost = True
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        process = Process("p")
+        ours, theirs = socket.socketpair()
+        with ours:
+
+            async def open_socket():
+                return await loop.connect_accepted_socket(Reader, theirs)
+
+            transport, reader = await loop.create_task(open_socket(), context=process.context)
+            if change == "resume_reading":
+                transport.pause_reading()
+            loop.pause(process)
+            process.context.copy().run(getattr(transport, change))
+            ours.sendall(b"one")
+            await asyncio.sleep(0.01)
+            assert (reader.received, reader.is_lost) == (b"", False)
+            loop.resume(process)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert reader.is_lost == (change == "abort")
+            assert reader.received == (b"one" if change == "resume_reading" else b"")
+            transport.abort()
+            await asyncio.sleep(0)
+
+    runner.run(main())
