@@ -6,6 +6,8 @@ a topic's own compression type, and full validation.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, NoReturn
 
 from protocol.compression import CompressionType
@@ -28,6 +30,8 @@ MAX_BYTES_AT_ONCE = 1 << 20
 """The largest decompressed size of the records that are validated on the event loop's thread."""
 _LIKELY_RATIO = 16
 """A compressed batch larger than the limit divided by this is not decompressed on trial."""
+MAX_RECORD_ERRORS = 10_000
+"""Records that an error names. A batch of a few kilobytes can contain millions of records that are all invalid."""
 
 
 def refuse(records: memoryview, max_message_bytes: int, *, client: bool) -> NoReturn:
@@ -136,17 +140,17 @@ class BatchRules:
             raise InvalidTimestampError("a producer must not set the timestamp type to LogAppendTime")
         limited = not self.log_append_time and (self.before_max_ms != LONG_MAX or self.after_max_ms != LONG_MAX)
         codec = None if batch.is_control or batch.compression is self.codec else self.codec
-        content: list[Record] = []
+        content: Iterable[Record] = ()
         if (
             codec is not None
             or self.full
             or (self.compacted and client)
             or (limited and self._must_look(batch, now_ms))
         ):
-            content = self._read(batch, at_once=at_once)
-            self._check_records(content, batch, now_ms, limited=limited)
+            content = self._checked(self._read(batch, at_once=at_once), batch, now_ms, limited=limited)
         if codec is not None:
             return self._rewrite(batch, codec, content, now_ms)
+        deque(content, maxlen=0)  # one record at a time: as objects, small records need 15 times their bytes
         if self.log_append_time:
             set_max_timestamp_log_append(records, 0, now_ms)
             return ValidatedBatch(records, now_ms, now_ms)
@@ -157,42 +161,51 @@ class BatchRules:
         return self.before_max_ms != LONG_MAX or batch.max_timestamp > now_ms + self.after_max_ms
 
     @staticmethod
-    def _read(batch: RecordBatch, *, at_once: bool) -> list[Record]:
+    def _read(batch: RecordBatch, *, at_once: bool) -> Iterator[Record]:
         limit = MAX_BYTES_AT_ONCE if at_once else DECOMPRESSION_LIMIT
         if at_once and len(batch.buffer) > (limit // _LIKELY_RATIO if batch.is_compressed else limit):
             raise DecompressedTooLargeError(0, f"{len(batch.buffer)} bytes are too many to be read at once")
         try:
-            return list(batch.records(limit))
+            yield from batch.records(limit)
         except InvalidRecordError as error:
             raise CorruptRecordError(0, str(error)) from error
 
-    def _check_records(self, content: list[Record], batch: RecordBatch, now_ms: int, *, limited: bool) -> None:
+    def _checked(
+        self, content: Iterator[Record], batch: RecordBatch, now_ms: int, *, limited: bool
+    ) -> Iterator[Record]:
+        """Yield the records. Raises the error of the invalid ones after the last record."""
         errors: list[tuple[int, str]] = []
-        bad_timestamp = False
+        count = 0
+        bad_timestamp = ""
         for index, record in enumerate(content):
+            reason = ""
             if self.compacted and record.key is None:
-                errors.append((index, "a record of a compacted topic must have a key"))
+                reason = "a record of a compacted topic must have a key"
             elif (
                 limited
                 and record.timestamp != -1
                 and not -self.after_max_ms <= now_ms - record.timestamp <= self.before_max_ms
             ):
-                bad_timestamp = True
                 low, high = now_ms - self.before_max_ms, now_ms + self.after_max_ms
                 reason = f"timestamp {record.timestamp} is outside of [{low}, {high}]"
-                errors.append((index, reason))
+                bad_timestamp = bad_timestamp or reason
             elif self.full and record.offset != batch.base_offset + index:
                 raise RecordValidationError(f"record {index} of the batch has the offset {record.offset}")
+            if reason:
+                count += 1
+                if count <= MAX_RECORD_ERRORS:
+                    errors.append((index, reason))
+            yield record
         if bad_timestamp:
             raise InvalidTimestampError(
-                "one or more records were rejected for their timestamp: " + errors[0][1], tuple(errors)
+                "one or more records were rejected for their timestamp: " + bad_timestamp, tuple(errors)
             )
-        if errors:
+        if count:
             named = "; ".join(f"record {index}: {reason}" for index, reason in errors[:_ERRORS_NAMED])
-            raise RecordValidationError(f"{len(errors)} records were rejected: {named}", tuple(errors))
+            raise RecordValidationError(f"{count} records were rejected: {named}", tuple(errors))
 
     def _rewrite(
-        self, batch: RecordBatch, codec: CompressionType, content: list[Record], now_ms: int
+        self, batch: RecordBatch, codec: CompressionType, content: Iterable[Record], now_ms: int
     ) -> ValidatedBatch:
         """Rebuild the batch with the topic's codec."""
         log_append_time = now_ms if self.log_append_time else None
