@@ -12,6 +12,7 @@ from typing import Final
 _OUTSIDE: Final = re.compile(rb'[{}"]')
 _INSIDE: Final = re.compile(rb'["\\]')
 _SPACE: Final = b" \t\r\n"
+_NO_SPACE: Final = re.compile(rb"[^ \t\r\n]")
 
 
 class JsonStreamError(Exception):
@@ -76,8 +77,11 @@ class JsonStream:
     def _begin(self) -> bool:
         """Remove white space, and return whether an object begins. Raises JsonStreamError."""
         data = self._data
-        size = len(data)
-        del data[: size - len(data.lstrip(_SPACE))]
+        found = _NO_SPACE.search(data)  # no copy of the rest: a piece may contain ten thousands of objects
+        start = len(data) if found is None else found.start()
+        del found  # it would keep the bytes from being moved
+        if start:
+            del data[:start]
         self._position = 0
         if not data:
             return False

@@ -1,6 +1,7 @@
 """Splitting a stream into JSON objects."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -56,3 +57,17 @@ def test_an_object_that_is_too_large():
     assert list(stream.feed(b'{"a": 1}{"a": 2}')) == [b'{"a": 1}', b'{"a": 2}']
     with pytest.raises(ObjectTooLargeError, match="more than 10 bytes"):
         list(stream.feed(b'{"a": "' + b"x" * 10))
+
+
+def test_an_object_costs_no_copy_of_what_follows_it():
+    objects = JsonStream(1 << 20).feed(b"{}" * 50_000)
+    tracemalloc.start()
+    try:
+        next(objects)
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        next(objects)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < 10_000
