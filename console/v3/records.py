@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Final
 
 from aiohttp import web
@@ -30,7 +31,9 @@ from console.v3.record_data import EncodedSize, Record, encoded, encoded_headers
 MAX_RECORD: Final = 16 * 1024 * 1024
 """Bytes of one record in JSON. The producer's `max_request_size` is the limit of its key and value."""
 MAX_IN_FLIGHT: Final = 1000
-"""Records of one stream that are not answered yet. Then the stream is not read further."""
+"""Records of one stream whose answers are not written yet. Then the stream is not read further."""
+MAX_IN_FLIGHT_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of JSON of records of one stream that are not acknowledged yet. Then the stream is not read further."""
 _PIECE: Final = 64 * 1024
 
 
@@ -117,7 +120,7 @@ async def produce(call: Call) -> web.StreamResponse:
             tasks.create_task(lines.write())
             try:
                 async for one in _objects(request):
-                    await lines.add(tasks.create_task(target.answer_of(one)))
+                    await lines.add(tasks.create_task(target.answer_of(one)), len(one))
             except JsonStreamError as error:
                 await lines.add_error(error)
             await lines.end()
@@ -211,11 +214,25 @@ class _Lines:
         self._is_held = is_held
         self._pending: asyncio.Queue[asyncio.Future[ProducedRecord | ErrorAnswer] | None] = asyncio.Queue(MAX_IN_FLIGHT)
         self._is_empty = True
+        self._unanswered_bytes = 0
+        self._answered = asyncio.Event()
 
-    async def add(self, answer: asyncio.Future[ProducedRecord | ErrorAnswer]) -> None:
-        """Write an answer when it is there, after those before it. Waits while there are too many."""
+    async def add(self, answer: asyncio.Future[ProducedRecord | ErrorAnswer], size: int) -> None:
+        """Write an answer when it is there, after those before it. Waits while there are too many.
+
+        size: of the record, in bytes. Records wait for a slow broker, so their bytes are limited, too.
+        """
         self._is_empty = False
+        self._unanswered_bytes += size
+        answer.add_done_callback(partial(self._release, size))
         await self._pending.put(answer)
+        while self._unanswered_bytes > MAX_IN_FLIGHT_BYTES:
+            self._answered.clear()
+            await self._answered.wait()
+
+    def _release(self, size: int, answer: asyncio.Future[ProducedRecord | ErrorAnswer]) -> None:
+        self._unanswered_bytes -= size
+        self._answered.set()
 
     async def add_error(self, error: JsonStreamError) -> None:
         """Write the error of the stream as its last line. Raises RestError if it is the first one."""

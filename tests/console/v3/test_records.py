@@ -9,6 +9,8 @@ import pytest
 
 from client.consumer.reader import Reader
 from client.topic_partition import TopicPartition
+from console.v3.models import ErrorAnswer
+from console.v3.records import MAX_IN_FLIGHT_BYTES, _Lines
 from ottla import testing
 from support.polling import until
 from support.rest import rest_api
@@ -182,3 +184,15 @@ async def test_a_batch(broker, rest, topic):
     for wrong in ([], [text("a", id="1"), text("b", id="1")], [text("a")]):
         answer = await rest.ask("POST", f"topics/{topic}/records:batch", {"entries": wrong})
         assert (answer.status, answer.body["error_code"]) == (400, 400)
+
+
+async def test_a_stream_is_not_read_further_while_large_records_wait_for_their_acknowledgements():
+    lines = _Lines(None, is_held=False)
+    first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
+    await lines.add(first, MAX_IN_FLIGHT_BYTES)
+    adding = asyncio.ensure_future(lines.add(second, 1))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not adding.done()
+    first.set_result(ErrorAnswer(error_code=400, message=""))
+    await adding
