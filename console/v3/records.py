@@ -34,6 +34,8 @@ MAX_IN_FLIGHT: Final = 1000
 """Records of one stream whose answers are not written yet. Then the stream is not read further."""
 MAX_IN_FLIGHT_BYTES: Final = 16 * 1024 * 1024
 """Bytes of JSON of records of one stream that are not acknowledged yet. Then the stream is not read further."""
+MAX_ENTRIES: Final = 10_000
+"""Records of one batch. A body of MAX_BODY bytes could contain a million, which block the event loop for seconds."""
 _PIECE: Final = 64 * 1024
 
 
@@ -59,7 +61,7 @@ class BatchEntry(Record):
 class Batch(Asked):
     """Records to produce."""
 
-    entries: Annotated[list[BatchEntry], Field(min_length=1)]
+    entries: Annotated[list[BatchEntry], Field(min_length=1, max_length=MAX_ENTRIES)]
 
 
 class ProducedEntry(Answer):

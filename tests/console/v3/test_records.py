@@ -10,7 +10,7 @@ import pytest
 from client.consumer.reader import Reader
 from client.topic_partition import TopicPartition
 from console.v3.models import ErrorAnswer
-from console.v3.records import MAX_IN_FLIGHT_BYTES, _Lines
+from console.v3.records import MAX_ENTRIES, MAX_IN_FLIGHT_BYTES, _Lines
 from ottla import testing
 from support.polling import until
 from support.rest import rest_api
@@ -196,3 +196,10 @@ async def test_a_stream_is_not_read_further_while_large_records_wait_for_their_a
     assert not adding.done()
     first.set_result(ErrorAnswer(error_code=400, message=""))
     await adding
+
+
+async def test_a_batch_has_a_limited_number_of_entries(rest, topic):
+    entries = [{"id": str(number)} | text("") for number in range(MAX_ENTRIES + 1)]
+    answer = await rest.ask("POST", f"topics/{topic}/records:batch", {"entries": entries})
+    assert answer.status == 400
+    assert f"at most {MAX_ENTRIES} items" in answer.body["message"]
