@@ -35,6 +35,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -123,6 +124,7 @@ class CoordinatorLog:
         self._backoff = Backoff(random=rng)
         self._replay_backoff = Backoff(REPLAY_BACKOFF_MS, REPLAY_BACKOFF_MAX_MS, rng)
         self._terms: dict[int, int] = {}
+        self._unapplied: Counter[int] = Counter()  # by partition: writes whose `finish` was not called yet
         self._elected: Elected | None = None
         self._resigned: Resigned | None = None
 
@@ -289,10 +291,14 @@ class CoordinatorLog:
         if in_log is not None:
             in_log()
         if waiting is None:
-            return settled(finish(Appended(ErrorCode.NONE, info.first_offset)))
+            if not self._unapplied[partition]:
+                return settled(finish(Appended(ErrorCode.NONE, info.first_offset)))
+            waiting = settled({})  # earlier writes are committed, but the event loop has not applied them yet
+        self._unapplied[partition] += 1
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
         def done(waited: asyncio.Future[Outcomes]) -> None:
+            self._unapplied[partition] -= 1
             error = None if waited.cancelled() else waited.exception() or waited.result().get((self.topic, partition))
             is_over = waited.cancelled() or self._terms.get(partition) != term
             code = ErrorCode.NOT_COORDINATOR if is_over else ErrorCode.NONE if error is None else _code(error)

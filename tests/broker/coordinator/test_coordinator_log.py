@@ -72,6 +72,15 @@ async def test_writes_are_applied_in_the_order_of_their_commits_even_if_nobody_w
     assert writer.events[2:] == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE)]
 
 
+async def test_a_write_that_is_committed_at_once_is_applied_after_those_before_it(broker, writer):
+    partition = hold(broker, writer.log, writer.key)
+    first = writer.write("a")
+    let_go(broker, partition)  # committed, but the event loop has not applied it yet
+    second = writer.write("b")
+    assert (await second).error is (await first).error is ErrorCode.NONE
+    assert writer.events[2:] == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE)]
+
+
 async def test_a_write_of_another_term_is_refused(writer):
     answer = writer.write("a", term=-5)
     assert answer.result() == Appended(ErrorCode.NOT_COORDINATOR, NO_OFFSET)
