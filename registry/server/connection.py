@@ -107,6 +107,9 @@ class ServerConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are no asyncio.Transport
         self.host, port = self._transport.get_extra_info("peername")[:2]
         self.address = f"{self.host}:{port}"
+        if self._server.is_closing:
+            self._transport.abort()
+            return
         if not self._server.has_room_for(self.host):
             logger.warning("%s: refused: too many connections", self.address)
             self._transport.abort()

@@ -58,6 +58,7 @@ class RegistryServer:
         self._ended_nodes_interval_s = ended_nodes_interval_ms / 1000
         self._timer: Timer | None = None
         self._server: asyncio.Server | None = None
+        self.is_closing = False
         for session_id, kept in store.kept_sessions.items():
             session = ServerSession(store, kept, _UNKNOWN_HOST, self._forget, self.clock, session_id=session_id)
             self.sessions[session_id] = session
@@ -87,6 +88,11 @@ class RegistryServer:
             return
         if self._timer is not None:
             self._timer.cancel()
+        self.is_closing = True
+        loop = asyncio.get_running_loop()
+        for listening in self._server.sockets:
+            loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0)  # asyncio loses a connection that it has accepted if the server is closed in this turn
         self._server.close()
         for connection in list(self.connections):
             connection.abort()

@@ -1,12 +1,19 @@
 """Connections of the registry's server: the order of answers, bad frames, limits."""
 
 import asyncio
+import contextlib
+import gc
+import socket
 
 import pytest
 
+from registry.embedded.store import EmbeddedStore
 from registry.server import connection, jute
 from registry.server import server as server_module
 from registry.server.codes import ErrorCode, EventType, OpCode
+from registry.server.server import RegistryServer
+from support.deadlines import DEADLINE_S
+from support.loops import on_both_loops
 from support.polling import until
 from support.registry_client import create, read, set_data
 
@@ -219,3 +226,21 @@ async def test_a_client_without_a_session_is_closed(dial, server, clock):
     clock.advance(30)
     assert await silent.is_closed()
     await until(lambda: not server.connections, "the connection is forgotten")
+
+
+@on_both_loops
+async def test_a_connection_accepted_in_the_turn_in_which_the_server_closes_is_closed():
+    """asyncio accepts in one turn of the loop and makes the transport in the next, which needs an open server."""
+    store = await EmbeddedStore.open()
+    for turns in range(5):
+        server = RegistryServer(store)
+        await server.start()
+        with socket.create_connection(("127.0.0.1", server.port)) as client, contextlib.suppress(ConnectionResetError):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.close()
+            client.settimeout(DEADLINE_S)
+            assert await asyncio.to_thread(client.recv, 1) == b""  # reset if it was not accepted, else closed
+        gc.collect()  # reports a socket that nobody has closed
+        assert not server.connections
+    await store.close()
