@@ -24,7 +24,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Process:
-    """The callbacks, tasks and sockets of one broker. `context`: run in it what the process shall begin with."""
+    """The callbacks, tasks and sockets of one broker. `context`: run the first code of the process in it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
