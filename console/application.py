@@ -1,4 +1,4 @@
-"""The HTTP application: the REST API, health, and what a browser sees at the root.
+"""The HTTP application: the REST APIs, their description, the pages, and health.
 
 It checks neither Host nor logins nor the origin of requests: who mounts it does, and gives the rights of each sender.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from typing import Final
@@ -15,66 +16,80 @@ from aiohttp import web
 
 from client.errors import KafkaError
 from console.clients import Clients
+from console.pages import add_pages
+from console.rest.answering import JSON, MAX_BODY, RightsOf, answer_errors, answerer
+from console.rest.openapi import openapi_document
+from console.rest.operation import ApiOperation
+from console.rest.place import ROOT
 from console.rights import ClusterDecides
-from console.v3.answering import JSON, MAX_BODY, RightsOf, answer_errors, answerer
-from console.v3.openapi import openapi_document
-from console.v3.place import ROOT
-from console.v3.table import OPERATIONS
+from console.services import ConsoleServices
+from console.v1 import table as v1
+from console.v3 import table as v3
 
 READY_TIMEOUT_S: Final = 5.0
 """How long the cluster has to answer for `/readyz`."""
+TABLES: Final = {ROOT: v3.OPERATIONS, v1.ROOT: v1.OPERATIONS}
+"""The operations below each root."""
 _CLUSTER_DECIDES: Final = ClusterDecides()
 
 
-def rest_application(clients: Clients, rights_of: RightsOf = lambda _: _CLUSTER_DECIDES) -> web.Application:
-    """Return the application of `/v3`, to be mounted there (`add_subapp`).
+def rest_application(
+    operations: Iterable[ApiOperation], services: ConsoleServices, rights_of: RightsOf = lambda _: _CLUSTER_DECIDES
+) -> web.Application:
+    """Return the application of the operations of one table, to be mounted at its root (`add_subapp`).
 
     rights_of: the rights of the sender of a request.
     """
     application = web.Application(middlewares=[answer_errors], client_max_size=MAX_BODY)
-    for operation in OPERATIONS:
-        answer = answerer(operation, clients, rights_of)
+    for operation in operations:
+        answer = answerer(operation, services, rights_of)
         application.router.add_route(operation.method, operation.path, answer)
     return application
 
 
-def console_application(clients: Clients, rights_of: RightsOf = lambda _: _CLUSTER_DECIDES) -> web.Application:
+def add_console(
+    application: web.Application, services: ConsoleServices, rights_of: RightsOf = lambda _: _CLUSTER_DECIDES
+) -> None:
+    """Add the REST APIs, their description and the pages to an application. rights_of: as above."""
+    for root, operations in TABLES.items():
+        application.add_subapp(root, rest_application(operations, services, rights_of))
+    application.router.add_get("/api/openapi.json", _Description().answer)
+    add_pages(application)
+
+
+def console_application(services: ConsoleServices, rights_of: RightsOf = lambda _: _CLUSTER_DECIDES) -> web.Application:
     """Return the application of `ottla console`. rights_of: as above."""
     application = web.Application(client_max_size=MAX_BODY)
-    pages = _Pages(clients)
-    routes = application.router
-    routes.add_get("/", pages.root)
-    routes.add_get("/healthz", pages.health)
-    routes.add_get("/readyz", pages.readiness)
-    routes.add_get("/api/openapi.json", pages.openapi)
-    application.add_subapp(ROOT, rest_application(clients, rights_of))
+    health = _Health(services.clients)
+    application.router.add_get("/healthz", health.health)
+    application.router.add_get("/readyz", health.readiness)
+    add_console(application, services, rights_of)
     return application
 
 
-class _Pages:
-    """What is not the REST API."""
+class _Description:
+    """The OpenAPI document, made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._body: bytes | None = None
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Describe the REST APIs."""
+        if self._body is None:
+            self._body = json.dumps(openapi_document(TABLES, _version())).encode()
+        response = web.Response(body=self._body, content_type=JSON, headers={"Cache-Control": "no-cache"})
+        response.enable_compression()
+        return response
+
+
+class _Health:
+    """Whether the console is alive, and reaches the cluster."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._openapi: bytes | None = None
-
-    async def root(self, request: web.Request) -> web.Response:
-        return _text(
-            "Ottla's console, without its pages so far.\n\n"
-            f"{ROOT}/clusters       the REST API\n"
-            "/api/openapi.json  its description\n"
-            "/healthz           whether the console is alive\n"
-            "/readyz            whether it reaches the cluster\n"
-        )
 
     async def health(self, request: web.Request) -> web.Response:
         return _text("alive\n")
-
-    async def openapi(self, request: web.Request) -> web.Response:
-        """Describe the REST API."""
-        if self._openapi is None:
-            self._openapi = json.dumps(openapi_document(OPERATIONS, _version())).encode()
-        return web.Response(body=self._openapi, content_type=JSON, headers={"Cache-Control": "no-cache"})
 
     async def readiness(self, request: web.Request) -> web.Response:
         """Answer 200 if a broker of the cluster answers, otherwise 503."""

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Protocol
 
 from security.acls.types import Operation, ResourceType
+from security.principal import Principal
 
 
 class Rights(Protocol):
     """The rights of the sender of one request, in Kafka's terms. `broker.console.rights.Rights` is one."""
+
+    @property
+    def user(self) -> Principal | None:
+        """The user that has logged in; None for everybody."""
+
+    @property
+    def administer(self) -> bool:
+        """Whether the sender may change the cluster at all: for pages that show what can be done."""
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the sender may read about this."""
@@ -19,6 +28,9 @@ class Rights(Protocol):
 
 class ClusterDecides:
     """Lets everything through: the brokers decide, by the user that the clients of the application log in with."""
+
+    user: Principal | None = None
+    administer = True
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """See `Rights`."""

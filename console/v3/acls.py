@@ -10,9 +10,9 @@ from aiohttp import web
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from client.errors import KafkaError
-from console.v3.call import Call
-from console.v3.models import Answer, Asked, Listing, Metadata, Name
-from console.v3.operation import Parameter
+from console.rest.call import Call
+from console.rest.models import Answer, Asked, Listing, Metadata, Name
+from console.rest.operation import Parameter
 from security.acls.binding import AccessRule, AclBinding, AclFilter, ResourcePattern
 from security.acls.types import Operation, PatternType, Permission, ResourceType
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from client.wire.metadata import BrokerMetadata
-from console.v3.call import Call
-from console.v3.errors import not_found
-from console.v3.models import Answer, Listing, Metadata, Related
-from console.v3.place import broker_place
+from console.rest.call import Call
+from console.rest.errors import not_found
+from console.rest.models import Answer, Listing, Metadata, Related
+from console.rest.place import broker_place
 
 
 class BrokerData(Answer):

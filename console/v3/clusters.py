@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from console.v3.call import Call
-from console.v3.models import OMITTED_IF_NONE, Answer, Listing, ListMetadata, Metadata, Related
-from console.v3.place import ROOT, broker_place
+from console.rest.call import Call
+from console.rest.models import OMITTED_IF_NONE, Answer, Listing, ListMetadata, Metadata, Related
+from console.rest.place import ROOT, broker_place
 
 
 class ClusterData(Answer):

@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, Field
 
 from client.admin.types import ConfigChange, ConfigEntry, ConfigOperation, ResourceType
 from client.errors import KafkaError, error_for
+from console.rest.call import Call
+from console.rest.errors import not_found
+from console.rest.models import Answer, Asked, Listing, Metadata, Name
+from console.rest.place import Place, broker_place, topic_place
 from console.v3.brokers import live_broker
-from console.v3.call import Call
-from console.v3.errors import not_found
-from console.v3.models import Answer, Asked, Listing, Metadata, Name
-from console.v3.place import Place, broker_place, topic_place
 from protocol.error_codes import ErrorCode
 from security.acls.types import Operation
 from security.acls.types import ResourceType as AclResourceType

@@ -9,10 +9,10 @@ from client.admin.groups import CONSUMER
 from client.admin.types import GroupDescription, GroupMember
 from client.errors import GroupIdNotFoundError
 from client.topic_partition import TopicPartition
-from console.v3.call import Call
-from console.v3.errors import not_found
-from console.v3.models import Answer, Listing, Metadata, Related
-from console.v3.place import broker_place, consumer_place, group_place, lag_place, partition_place
+from console.rest.call import Call
+from console.rest.errors import not_found
+from console.rest.models import Answer, Listing, Metadata, Related
+from console.rest.place import broker_place, consumer_place, group_place, lag_place, partition_place
 from security.acls.types import Operation, ResourceType
 
 _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple
 from client.admin.types import GroupMember
 from client.consumer.offsets import LATEST
 from client.topic_partition import TopicPartition
-from console.v3.call import Call
-from console.v3.errors import not_found
+from console.rest.call import Call
+from console.rest.errors import not_found
+from console.rest.models import Answer, Listing, Metadata, Related
+from console.rest.place import consumer_place, group_place, lag_place, partition_place
 from console.v3.groups import described_group
-from console.v3.models import Answer, Listing, Metadata, Related
-from console.v3.place import consumer_place, group_place, lag_place, partition_place
 
 
 class LagData(Answer):

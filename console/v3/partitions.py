@@ -9,11 +9,11 @@ from client.admin.types import Reassignment
 from client.consumer.offsets import EARLIEST, LATEST
 from client.topic_partition import TopicPartition
 from client.wire.metadata import PartitionMetadata
+from console.rest.call import Call
+from console.rest.errors import not_found
+from console.rest.models import OMITTED_IF_NONE, Answer, Listing, Metadata, Related
+from console.rest.place import broker_place, partition_place, topic_place
 from console.v3.brokers import live_broker
-from console.v3.call import Call
-from console.v3.errors import not_found
-from console.v3.models import OMITTED_IF_NONE, Answer, Listing, Metadata, Related
-from console.v3.place import broker_place, partition_place, topic_place
 
 
 class PartitionData(Answer):

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from console.v3.errors import RestError
-from console.v3.models import OMITTED_IF_NONE, Answer, Asked, Name
+from console.rest.errors import RestError
+from console.rest.models import OMITTED_IF_NONE, Answer, Asked, Name
 
 UNPROCESSABLE: Final = 422
 _WITH_SCHEMA: Final = frozenset({"AVRO", "JSONSCHEMA", "PROTOBUF"})

@@ -21,11 +21,11 @@ from pydantic import Field, StringConstraints
 from client.errors import KafkaError
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from console.v3.answering import JSON, MAX_BODY, parsed
-from console.v3.call import Call
-from console.v3.errors import PARTITION_NOT_FOUND, RestError, rest_error
+from console.rest.answering import JSON, MAX_BODY, parsed
+from console.rest.call import Call
+from console.rest.errors import PARTITION_NOT_FOUND, RestError, rest_error
+from console.rest.models import OMITTED_IF_NONE, Answer, Asked, ErrorAnswer
 from console.v3.json_stream import JsonStream, JsonStreamError, ObjectTooLargeError
-from console.v3.models import OMITTED_IF_NONE, Answer, Asked, ErrorAnswer
 from console.v3.record_data import EncodedSize, Record, encoded, encoded_headers, size_of
 
 MAX_RECORD: Final = 16 * 1024 * 1024
@@ -152,7 +152,7 @@ class _Target:
     async def of(cls, call: Call) -> _Target:
         """Return the topic in the path. Raises UnknownTopicOrPartitionError."""
         topic = await call.topic()
-        producer = await call.clients.producer()
+        producer = await call.services.clients.producer()
         return cls(call, producer, set(await producer.partitions_for(topic.name)))
 
     async def answer_of(self, body: bytes) -> ProducedRecord | ErrorAnswer:

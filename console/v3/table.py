@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from console.rest.operation import ApiOperation, Parameter, Right
 from console.v3 import acls, brokers, clusters, configs, groups, lags, partitions, record_data, records, topics
-from console.v3.operation import ApiOperation, Parameter, Right
 from security.acls.types import Operation, ResourceType
 
 _DESCRIBE_CLUSTER: Final = Right(Operation.DESCRIBE)

@@ -10,10 +10,10 @@ from pydantic import Field
 from client.admin.types import USE_BROKER_DEFAULT, CreatedTopic, NewTopic
 from client.errors import KafkaError
 from client.wire.metadata import TopicMetadata
-from console.v3.answering import json_response
-from console.v3.call import Call
-from console.v3.models import OMITTED_IF_NONE, Answer, Asked, Listing, Metadata, Name, Related
-from console.v3.place import topic_place
+from console.rest.answering import json_response
+from console.rest.call import Call
+from console.rest.models import OMITTED_IF_NONE, Answer, Asked, Listing, Metadata, Name, Related
+from console.rest.place import topic_place
 
 _MAX_COUNT: Final = 2**31 - 1
 Count = Annotated[int, Field(ge=1, le=_MAX_COUNT)]

@@ -24,6 +24,7 @@ from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
 from console.application import console_application
 from console.clients import Clients
+from console.services import ConsoleServices
 from ottla.command_line.clients import Admin, Producer
 from ottla.command_line.failure import CommandError
 from ottla.command_line.session import on_stop_signals, say
@@ -86,7 +87,7 @@ def _clients(bootstrap_server: str) -> Clients:
 
 
 def _application(front: ConsoleFront, clients: Clients) -> web.Application:
-    application = console_application(clients, lambda _: request_rights.get())
+    application = console_application(ConsoleServices(clients), lambda _: request_rights.get())
     application.middlewares.append(Guard(front).check)
     application.on_response_prepare.append(add_security_headers)
     return application
@@ -95,7 +96,7 @@ def _application(front: ConsoleFront, clients: Clients) -> web.Application:
 def _say_ready(front: ConsoleFront, bootstrap_server: str) -> None:
     lines = [
         "",
-        "The console is ready: the REST API, without pages so far.",
+        "The console is ready.",
         f"  url         {front.url}",
         f"  cluster     {bootstrap_server}",
         "",

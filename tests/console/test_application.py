@@ -9,6 +9,7 @@ from client.admin.admin import Admin
 from client.producer.producer import Producer
 from console.application import console_application
 from console.clients import Clients
+from console.services import ConsoleServices
 from ottla import testing
 from ottla.cluster.ports import free_ports
 from support.rest import TIMEOUT_MS, rest_api, served
@@ -24,7 +25,7 @@ async def for_servers(bootstrap_servers):
 
     async with (
         Clients(admin, producer) as clients,
-        served(console_application(clients)) as url,
+        served(console_application(ConsoleServices(clients))) as url,
         aiohttp.ClientSession(url) as http,
     ):
         yield http
@@ -38,7 +39,7 @@ def broker():
 
 async def test_health_and_the_root(broker):
     async with rest_api(broker.bootstrap_servers) as rest:
-        for path, text in (("/healthz", "alive"), ("/readyz", "ready"), ("/", "/v3/clusters")):
+        for path, text in (("/healthz", "alive"), ("/readyz", "ready"), ("/", "<title>Ottla</title>")):
             async with rest.http.get(rest.url + path) as response:
                 assert response.status == 200
                 assert text in await response.text()

@@ -10,6 +10,8 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from console.application import rest_application
 from console.clients import Clients
+from console.services import ConsoleServices
+from console.v3.table import OPERATIONS
 from ottla import testing
 from security.acls.types import Operation, ResourceType
 from support.polling import until
@@ -20,6 +22,9 @@ SEEN = {(ResourceType.TOPIC, "mine"), (ResourceType.GROUP, "ours"), (ResourceTyp
 
 class Limited:
     """Sees some resources, and may only write to the topic "mine"."""
+
+    user = None
+    administer = False
 
     def sees(self, operation, resource_type, name):
         return operation is not Operation.DESCRIBE_CONFIGS and (resource_type, name) in SEEN
@@ -51,7 +56,9 @@ async def rest():
             for group, name in (("ours", "mine"), ("ours", "theirs"), ("hidden", "mine")):
                 await commit(admin, group, name)
             application = web.Application()
-            application.add_subapp("/v3", rest_application(clients, lambda request: Limited()))
+            application.add_subapp(
+                "/v3", rest_application(OPERATIONS, ConsoleServices(clients), lambda request: Limited())
+            )
             async with served(application) as url:
                 yield Rest(http, url, await clients.cluster_id())
 

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import aiohttp
 from aiohttp import web
 
+from broker.console.http_serving import add_security_headers
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from console.application import console_application
 from console.clients import Clients
+from console.services import ConsoleServices
 from support.deadlines import DEADLINE_S
 from support.reference import REFERENCE
 
@@ -82,10 +84,16 @@ async def rest_api(bootstrap_servers: str) -> AsyncIterator[Rest]:
 
     async with (
         Clients(admin, producer) as clients,
-        served(console_application(clients)) as url,
+        served(_with_headers(console_application(ConsoleServices(clients)))) as url,
         aiohttp.ClientSession() as http,
     ):
         yield Rest(http, url, await clients.cluster_id())
+
+
+def _with_headers(application: web.Application) -> web.Application:
+    """The application with the headers that every console sends: pages must work with its Content-Security-Policy."""
+    application.on_response_prepare.append(add_security_headers)
+    return application
 
 
 # -- the recorded operations ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from client.consumer.reader import Reader
 from client.topic_partition import TopicPartition
-from console.v3.models import ErrorAnswer
+from console.rest.models import ErrorAnswer
 from console.v3.records import MAX_ENTRIES, MAX_IN_FLIGHT_BYTES, _Lines
 from ottla import testing
 from support.polling import until

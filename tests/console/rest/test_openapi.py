@@ -4,14 +4,14 @@ import re
 
 import jsonschema
 
-from console.v3.openapi import openapi_document
+from console.rest.openapi import openapi_document
 from console.v3.table import OPERATIONS
 from ottla import testing
 from support.rest import recorded, rest_api
 
 
 def document():
-    return openapi_document(OPERATIONS, "1.0")
+    return openapi_document({"/v3": OPERATIONS}, "1.0")
 
 
 def references(value):
@@ -53,7 +53,7 @@ async def test_the_document_is_served_and_describes_the_answers():
     with testing.broker() as broker:
         async with rest_api(broker.bootstrap_servers) as rest:
             served = await rest.get("/api/openapi.json")
-            assert served["paths"].keys() == document()["paths"].keys()
+            assert document()["paths"].items() <= served["paths"].items()
             for path in ("clusters", "clusters/{cluster_id}/brokers", "clusters/{cluster_id}/topics"):
                 schema = served["paths"]["/v3/" + path]["get"]["responses"]["200"]["content"]["application/json"][
                     "schema"

@@ -11,13 +11,12 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from client.errors import KafkaError
-from console.clients import Clients
+from console.rest.call import Call
+from console.rest.errors import NOT_AUTHORIZED, RestError, not_found, rest_error
+from console.rest.models import Answer, Asked, ErrorAnswer
+from console.rest.operation import ApiOperation, Parameter
 from console.rights import Rights
-from console.v3.call import Call
-from console.v3.errors import NOT_AUTHORIZED, RestError, not_found, rest_error
-from console.v3.models import Answer, Asked, ErrorAnswer
-from console.v3.operation import ApiOperation, Parameter
-from console.v3.place import cluster_place
+from console.services import ConsoleServices
 
 JSON: Final = "application/json"
 MAX_BODY: Final = 16 * 1024 * 1024
@@ -29,13 +28,13 @@ logger = logging.getLogger(__name__)
 
 
 def answerer(
-    operation: ApiOperation, clients: Clients, rights_of: RightsOf
+    operation: ApiOperation, services: ConsoleServices, rights_of: RightsOf
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """Return the function that answers the requests of an operation."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            call = await _call(operation, request, clients, rights_of(request))
+            call = await _call(operation, request, services, rights_of(request))
             if not operation.right.is_given(call):
                 raise _refused(operation, call)
             found = await operation.handler(call)
@@ -86,7 +85,7 @@ async def answer_errors(
         return error_response(RestError(500, "Internal error; the log of the console has the details."))
 
 
-async def _call(operation: ApiOperation, request: web.Request, clients: Clients, rights: Rights) -> Call:
+async def _call(operation: ApiOperation, request: web.Request, services: ConsoleServices, rights: Rights) -> Call:
     query = _query(request, operation.query)
     asked = None
     if operation.takes is not None:
@@ -94,12 +93,11 @@ async def _call(operation: ApiOperation, request: web.Request, clients: Clients,
             raise RestError(415, f"The Content-Type of this request must be {JSON}.")
         if not operation.is_stream:
             asked = parsed(operation.takes, await _body(request))
-    admin = await clients.admin()
-    cluster_id = await clients.cluster_id()
+    admin = await services.clients.admin()
+    cluster_id = await services.clients.cluster_id()
     if request.match_info.get("cluster_id", cluster_id) != cluster_id:
         raise not_found(f"there is no cluster {request.match_info['cluster_id']} here, only {cluster_id}")
-    place = cluster_place(str(request.url.origin()), cluster_id)
-    return Call(request, clients, admin, rights, cluster_id, place, asked, query)
+    return Call(request, services, admin, rights, cluster_id, asked, query)
 
 
 async def _body(request: web.Request) -> bytes:

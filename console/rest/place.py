@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
-from console.v3.models import ListMetadata, Metadata, Related
+from console.rest.models import ListMetadata, Metadata, Related
 
 ROOT = "/v3"
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from console.v3.call import Call
-from console.v3.models import Answer, Asked
+from console.rest.call import Call
+from console.rest.models import Answer, Asked
 from security.acls.binding import CLUSTER_NAME
 from security.acls.types import Operation, ResourceType
 
@@ -55,7 +55,7 @@ class ApiOperation(NamedTuple):
 
     method: str
     path: str
-    """Below `/v3`."""
+    """Below the root of the table: `/v3`, `/api/v1`."""
     handler: Handler
     right: Right
     answers: type[Answer] | None = None

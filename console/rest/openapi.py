@@ -1,19 +1,18 @@
-"""The OpenAPI document of `/v3`, made from the table of operations and its models."""
+"""The OpenAPI document, made from the tables of operations and their models."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from inspect import getdoc
 from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from console.v3.answering import JSON
-from console.v3.models import ErrorAnswer
-from console.v3.operation import ApiOperation
-from console.v3.place import ROOT
+from console.rest.answering import JSON
+from console.rest.models import ErrorAnswer
+from console.rest.operation import ApiOperation
 
 _REFERENCE: Final = "#/components/schemas/{model}"
 _NUMBERS: Final = frozenset({"broker_id", "partition_id"})
@@ -28,18 +27,21 @@ _ERRORS: Final = {
 _BODY_ERRORS: Final = {"413": "The body is too large.", "415": f"The Content-Type is not {JSON}."}
 
 
-def openapi_document(operations: Iterable[ApiOperation], version: str) -> dict[str, Any]:
-    """Return the document, as JSON. version: of this program."""
-    rows = list(operations)
-    schemas = _schemas(rows)
+def openapi_document(tables: Mapping[str, Iterable[ApiOperation]], version: str) -> dict[str, Any]:
+    """Return the document, as JSON.
+
+    tables: the operations below each root, such as `/v3`. version: of this program.
+    """
+    rows = [(root, one) for root, table in tables.items() for one in table]
+    schemas = _schemas([one for _, one in rows])
     paths: dict[str, dict[str, Any]] = {}
-    for one in rows:
-        paths.setdefault(ROOT + one.path, {})[one.method.lower()] = _operation(one)
+    for root, one in rows:
+        paths.setdefault(root + one.path, {})[one.method.lower()] = _operation(one)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Ottla REST API",
-            "description": "The operations of Confluent's REST Proxy v3 for any Kafka cluster.",
+            "description": "For any Kafka cluster: Confluent's REST Proxy v3, and what the console's pages need.",
             "version": version,
         },
         "paths": paths,

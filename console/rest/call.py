@@ -9,11 +9,11 @@ from aiohttp import web
 
 from client.admin.admin import Admin
 from client.wire.metadata import PartitionMetadata, TopicMetadata
-from console.clients import Clients
+from console.rest.errors import PARTITION_NOT_FOUND, RestError, not_found
+from console.rest.models import Asked
+from console.rest.place import Place, cluster_place
 from console.rights import Rights
-from console.v3.errors import PARTITION_NOT_FOUND, RestError, not_found
-from console.v3.models import Asked
-from console.v3.place import Place
+from console.services import ConsoleServices
 from security.acls.types import Operation, ResourceType
 
 
@@ -23,23 +23,26 @@ class Call:
     def __init__(
         self,
         request: web.Request,
-        clients: Clients,
+        services: ConsoleServices,
         admin: Admin,
         rights: Rights,
         cluster_id: str,
-        place: Place,
         asked: Asked | None,
         query: Mapping[str, str],
     ) -> None:
-        """place: of the cluster. asked: the body."""
+        """asked: the body."""
         self.request = request
-        self.clients = clients
+        self.services = services
         self.admin = admin
         self.rights = rights
         self.cluster_id = cluster_id
-        self.place = place
         self.query = query
         self._asked = asked
+
+    @property
+    def place(self) -> Place:
+        """The place of the cluster in `/v3`."""
+        return cluster_place(str(self.request.url.origin()), self.cluster_id)
 
     @property
     def asked(self) -> Any:

@@ -1,0 +1,1 @@
+"""Operations over HTTP: a table row, from a request to its handler and back, errors, OpenAPI."""

@@ -1,0 +1,83 @@
+// Modal dialogs: a form with an action, and a question before an action that destroys something.
+
+import { h, newId, replace, setAttribute } from "/static/core/dom.js";
+
+// Shows a form. submit: called with the form's FormData; the dialog closes when it returns, and shows the error if it
+// throws. kind: "danger" for actions that destroy. Returns the dialog's element; `closed` runs when it is closed.
+export function formDialog({ title, content, action, submit, kind = "", large = false, closed = () => {} }) {
+  const problem = h("p", { class: "notice", "data-kind": "bad", role: "alert", hidden: true });
+  const button = h("button", { class: `primary ${kind}` }, action);
+  const label = newId("dialog");
+  const form = h(
+    "form",
+    { method: "dialog", onsubmit: send },
+    h("h2", { id: label }, title),
+    content,
+    problem,
+    h("div", { class: "actions" }, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), button),
+  );
+  const dialog = h("dialog", { class: large ? "large" : null, "aria-labelledby": label, onclose: end }, form);
+
+  async function send(event) {
+    event.preventDefault();
+    button.disabled = true;
+    problem.hidden = true;
+    try {
+      await submit(new FormData(form));
+      dialog.close();
+    } catch (error) {
+      replace(problem, error.message);
+      problem.hidden = false;
+    } finally {
+      button.disabled = false;
+    }
+  }
+
+  function end() {
+    dialog.remove();
+    closed();
+  }
+
+  document.body.append(dialog);
+  dialog.showModal();
+  dialog.submitButton = button;
+  return dialog;
+}
+
+// Asks before something is destroyed. consequence: what the action will do, in a sentence. typed: the name that must be
+// typed first, if the action cannot be undone.
+export function confirmDialog({ title, consequence, action, submit, typed = null, kind = "danger" }) {
+  const id = newId("typed");
+  const input = typed && h("input", { id, autocomplete: "off", spellcheck: "false", oninput: check });
+  const dialog = formDialog({
+    title,
+    action,
+    kind,
+    submit,
+    content: [
+      h("p", {}, consequence),
+      typed && h("div", { class: "field" }, h("label", { for: id }, "Type ", h("code", {}, typed), " to confirm"), input),
+    ],
+  });
+  function check() {
+    dialog.submitButton.disabled = typed !== null && input.value !== typed;
+  }
+  if (typed) check();
+  return dialog;
+}
+
+// A labelled control with help and a place for what is wrong with its value. check(value) returns the problem or null.
+export function field(label, control, { help = null, check = () => null } = {}) {
+  const id = control.id || newId("field");
+  control.id = id;
+  const problem = h("p", { class: "problem", id: `${id}-problem` });
+  control.setAttribute("aria-describedby", `${id}-help ${id}-problem`);
+  control.addEventListener("input", validate);
+  function validate() {
+    const found = check(control.value);
+    replace(problem, found);
+    setAttribute(control, "aria-invalid", found ? "true" : null);
+    control.setCustomValidity?.(found ?? "");
+  }
+  return h("div", { class: "field" }, h("label", { for: id }, label), control, h("p", { class: "help", id: `${id}-help` }, help), problem);
+}

@@ -1,0 +1,39 @@
+// Asks again and again while the page is visible, one question at a time.
+
+// `ask` gets an AbortSignal; `onerror` the error of a question that failed, after which the next comes in its time.
+// Returns the function that asks at once.
+export function poll(periodMs, ask, signal, onerror = () => {}) {
+  let timer = 0;
+  let running = false;
+  let again = false;
+
+  async function run() {
+    clearTimeout(timer);
+    if (signal.aborted) return;
+    if (running) {
+      again = true;
+      return;
+    }
+    running = true;
+    try {
+      await ask(signal);
+    } catch (error) {
+      if (!signal.aborted) onerror(error);
+    } finally {
+      running = false;
+    }
+    if (signal.aborted) return;
+    if (again) {
+      again = false;
+      run();
+    } else if (!document.hidden) {
+      timer = setTimeout(run, periodMs);
+    }
+  }
+
+  const onVisible = () => (document.hidden ? clearTimeout(timer) : run());
+  document.addEventListener("visibilitychange", onVisible, { signal });
+  signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+  if (!document.hidden) timer = setTimeout(run, periodMs);
+  return run;
+}

@@ -1,0 +1,124 @@
+// Which page a path shows. A page is a module with `show(root, view)`; it is loaded when it is first shown.
+//
+// view.params: the named parts of the path. view.query: URLSearchParams. view.signal: aborted when the page is left, so
+// requests, timers and listeners of a page take it. If only the query changes, `view.onquery` is called if the page has
+// set it; otherwise the page is shown again.
+
+import { failed, loading } from "/static/core/states.js";
+import { h, replace } from "/static/core/dom.js";
+
+let routes = [];
+let current = null;
+
+export function start(table) {
+  routes = table.map(([pattern, load]) => ({ expression: toExpression(pattern), load }));
+  addEventListener("popstate", () => follow());
+  document.addEventListener("click", onClick);
+  follow();
+}
+
+function toExpression(pattern) {
+  const text = pattern.replace(/\/:(\w+)(\?)?/g, (_, name, optional) => (optional ? `(?:/(?<${name}>[^/]+))?` : `/(?<${name}>[^/]+)`));
+  return new RegExp(`^${text}/?$`);
+}
+
+function onClick(event) {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (link.origin !== location.origin || link.target || link.hasAttribute("download") || !match(link.pathname)) return;
+  if (link.hash && link.pathname === location.pathname && link.search === location.search) return;
+  event.preventDefault();
+  navigate(link.pathname + link.search);
+}
+
+function match(path) {
+  for (const { expression, load } of routes) {
+    const found = expression.exec(path);
+    if (found) {
+      const named = Object.entries(found.groups ?? {}).filter(([, value]) => value !== undefined);
+      return { load, params: Object.fromEntries(named.map(([name, value]) => [name, decodeURIComponent(value)])) };
+    }
+  }
+  return null;
+}
+
+export function navigate(target, { replace: instead = false } = {}) {
+  if (target !== location.pathname + location.search) history[instead ? "replaceState" : "pushState"](null, "", target);
+  follow(true);
+}
+
+// Changes parameters of the query, null removes one; the page is told by `onquery`. Not a new entry of the history
+// unless `push` asks for one.
+export function setQuery(changes, { push = false } = {}) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  const target = location.pathname + (text ? `?${text}` : "");
+  if (target === location.pathname + location.search) return;
+  history[push ? "pushState" : "replaceState"](null, "", target);
+  follow();
+}
+
+export function setTitle(text) {
+  document.title = text ? `${text} · Ottla` : "Ottla";
+}
+
+async function follow(isNavigation = false) {
+  const path = location.pathname;
+  const query = new URLSearchParams(location.search);
+  if (current?.path === path && current.view.onquery && !current.view.signal.aborted) {
+    current.view.query = query;
+    current.view.onquery(query);
+    return;
+  }
+  current?.leave.abort();
+  const found = match(path);
+  const leave = new AbortController();
+  const view = { params: found?.params ?? {}, query, signal: leave.signal, onquery: null, refresh: () => restart(path) };
+  current = { path, view, leave };
+  markNavigation(path);
+  const main = document.getElementById("content");
+  const root = h("div", { class: "page" });
+  if (isNavigation) {
+    scrollTo(0, 0);
+    main.focus({ preventScroll: true });
+  }
+  if (!found) {
+    setTitle("Not found");
+    replace(main, h("div", { class: "empty" }, h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "/" }, "Go to the overview"))));
+    return;
+  }
+  const done = loading(main);
+  try {
+    const page = await found.load();
+    if (leave.signal.aborted) return;
+    const shown = page.show(root, view);
+    await shown;
+    if (leave.signal.aborted) return;
+    done();
+    replace(main, root);
+  } catch (error) {
+    done();
+    if (leave.signal.aborted) return;
+    replace(main, failed(error, () => restart(path)));
+  }
+}
+
+function restart(path) {
+  if (current?.path !== path) return;
+  current.leave.abort();
+  current = null;
+  follow();
+}
+
+function markNavigation(path) {
+  for (const link of document.querySelectorAll("#navigation a")) {
+    const target = link.getAttribute("href");
+    const isCurrent = target === "/" ? path === "/" : path === target || path.startsWith(`${target}/`);
+    if (isCurrent) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}

@@ -1,0 +1,31 @@
+// Short messages about what happened, with a link to it or a way back.
+
+import { h } from "/static/core/dom.js";
+
+const VISIBLE_MS = 8000;
+
+// kind: "good" or "bad". link: { href, text }. undo: a function. Errors stay until they are closed.
+export function toast(text, { kind = "good", link = null, undo = null } = {}) {
+  const close = () => node.remove();
+  const node = h(
+    "div",
+    { class: "toast", "data-kind": kind },
+    h("div", { class: "text" }, text, link && [" ", h("a", { href: link.href, onclick: close }, link.text)]),
+    undo && h("button", { type: "button", onclick: () => (close(), undo()) }, "Undo"),
+    h("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: close }, "×"),
+  );
+  document.getElementById("toasts").append(node);
+  if (kind !== "bad") setTimeout(close, VISIBLE_MS);
+}
+
+// Runs an action and says what went wrong. Returns whether it succeeded.
+export async function attempt(action, done = null) {
+  try {
+    const found = await action();
+    if (done) toast(typeof done === "function" ? done(found) : done);
+    return true;
+  } catch (error) {
+    if (error.name !== "AbortError") toast(error.message, { kind: "bad" });
+    return false;
+  }
+}

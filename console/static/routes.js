@@ -1,0 +1,5 @@
+// The pages: where each is in the navigation, which paths it has, and which module shows it.
+
+export const NAVIGATION = [{ href: "/api-docs", text: "API" }];
+
+export const ROUTES = [["/api-docs/:tag?", () => import("/static/pages/api_docs.js")]];

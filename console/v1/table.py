@@ -1,0 +1,11 @@
+"""The table of operations of `/api/v1`: each subject has a module with its own rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.rest.operation import ApiOperation
+from console.v1 import session
+
+ROOT: Final = "/api/v1"
+OPERATIONS: Final[tuple[ApiOperation, ...]] = (*session.OPERATIONS,)

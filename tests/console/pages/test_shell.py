@@ -1,0 +1,52 @@
+"""What all pages share: navigation, the command palette, unknown paths, the description of the API."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from support.console_pages import LOOKS, accessibility_problems, overflow
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_an_unknown_page_leads_back(console):
+    async with console.at("/topics/a/b/c/d") as page:
+        await expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+        await expect(page).to_have_title("Not found · Ottla")
+
+
+async def test_the_palette_goes_to_pages_by_keyboard(console):
+    async with console.at("/topics/a/b/c/d") as page:
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("ap")
+        await expect(page.get_by_role("option", name=re.compile("^API"))).to_be_visible()
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(re.compile("/api-docs$"))
+        await expect(page.get_by_role("heading", name="REST API")).to_be_visible()
+        await expect(page.get_by_role("link", name="API", exact=True)).to_have_attribute("aria-current", "page")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_api_is_described_and_the_filter_is_in_the_address(console, look):
+    async with console.at("/api-docs", **LOOKS[look]) as page:
+        await page.get_by_role("searchbox").fill("session")
+        await expect(page).to_have_url(re.compile(r"\?q=session$"))
+        operations = page.locator("details")
+        await expect(operations).to_have_count(1)
+        await operations.first.locator("summary").click()
+        await expect(operations.first).to_contain_text("Session")
+        assert await overflow(page) <= 0
+        assert await accessibility_problems(page) == []
+        await page.reload()
+        await expect(operations).to_have_count(1)
+
+
+async def test_a_server_that_is_gone_is_said_and_tried_again(console):
+    async with console.at("/topics/a/b/c/d", allowed_error="503") as page:
+        await page.route("**/api/openapi.json", lambda route: route.fulfill(status=503, json={"message": "No broker."}))
+        await page.get_by_role("link", name="API", exact=True).click()
+        await expect(page.get_by_role("alert")).to_contain_text("No broker.")
+        await page.unroute("**/api/openapi.json")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.get_by_role("heading", name="REST API")).to_be_visible()

@@ -1,0 +1,32 @@
+"""The files of the pages."""
+
+import pytest
+
+from console.pages import PAGES
+from ottla import testing
+from support.rest import rest_api
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with testing.broker() as running:
+        yield running
+
+
+async def test_the_document_is_at_every_page_and_files_are_revalidated(broker):
+    async with rest_api(broker.bootstrap_servers) as rest:
+        for path in ["/", *(f"/{page}" for page in PAGES), "/topics/a/messages"]:
+            answer = await rest.ask("GET", path)
+            assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        script = await rest.ask("GET", "/static/core/dom.js")
+        assert (script.status, script.headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
+        again = await rest.ask("GET", "/static/core/dom.js", headers={"If-None-Match": script.headers["Etag"]})
+        assert again.status == 304
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/none.js", "/static/core", "/static/../pages.py", "/static/%2e%2e/pages.py", "/other"]
+)
+async def test_nothing_else_is_served(broker, path):
+    async with rest_api(broker.bootstrap_servers) as rest:
+        assert (await rest.ask("GET", path)).status == 404

@@ -1,0 +1,57 @@
+"""The console's pages in a browser: a console for a broker, and pages that must be accessible and log no error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page
+
+from support.browser import opened
+from support.rest import Rest, rest_api
+
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 844}}
+DARK: dict[str, Any] = DESKTOP | {"color_scheme": "dark"}
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+LOOKS = {"desktop": DESKTOP, "dark": DARK, "phone": PHONE}
+
+
+class ConsolePages:
+    """A console and a browser."""
+
+    def __init__(self, browser: Browser, rest: Rest) -> None:
+        self._browser = browser
+        self.rest = rest
+        """Its REST API."""
+
+    @contextlib.asynccontextmanager
+    async def at(self, path: str, *, allowed_error: str | None = None, **options: Any) -> AsyncIterator[Page]:
+        """A page of the console, in a browser window of its own. See `support.browser.opened`."""
+        url = self.rest.url + path
+        async with opened(self._browser, url, allowed_error=allowed_error, **(DESKTOP | options)) as page:
+            yield page
+
+
+@contextlib.asynccontextmanager
+async def console_pages(browser: Browser, bootstrap_servers: str) -> AsyncIterator[ConsolePages]:
+    """The console of `ottla console` for a cluster."""
+    async with rest_api(bootstrap_servers) as rest:
+        yield ConsolePages(browser, rest)
+
+
+async def accessibility_problems(page: Page) -> list[str]:
+    """What axe finds on a page that is serious or critical: rule and element."""
+    found = await Axe().run(page)
+    return [
+        f"{one['id']}: {one['help']}: {[node['html'] for node in one['nodes']][:3]}"
+        for one in found.response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+async def overflow(page: Page) -> int:
+    """Pixels by which a page is wider than the window."""
+    found: int = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    return found
