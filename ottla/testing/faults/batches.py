@@ -11,7 +11,7 @@ import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import Description, Fault, option
@@ -22,6 +22,9 @@ from ottla.testing.member import MemberState
 from protocol.errors import CorruptRecordError
 from storage.file_system import CachedFile, FileSystem
 from storage.log.batch_scan import find_batch
+
+_MAX_NAME_BYTES: Final = 255
+"""The longest name of a directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +90,9 @@ async def apply_truncate(scene: Scene, description: TruncateAction, fault: Activ
 def _find(log_dirs: list[str], topic: str, partition: int, offset: int) -> FoundBatch:
     """Return the batch with an offset. Raises FaultError."""
     name = f"{topic}-{partition}"
-    folder = next((path for path in (Path(one) / name for one in log_dirs) if path.is_dir()), None)
+    is_name = "/" not in name and len(name.encode()) <= _MAX_NAME_BYTES
+    folders = (Path(one) / name for one in log_dirs if is_name)
+    folder = next((path for path in folders if path.is_dir()), None)
     if folder is None:
         raise FaultError(f"the broker has no replica of {name}")
     for path in sorted(folder.glob("*.log"), reverse=True):

@@ -14,6 +14,7 @@ a Host header that is not of this machine.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from ottla.testing.faults.verbs import VERBS
 from ottla.testing.requests import CapturedRequest, chooser
 
 HOST: Final = "127.0.0.1"
+_MAX_DIGITS: Final = 18
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -77,17 +79,17 @@ class Control:
 
     async def _apply(self, request: web.Request) -> web.Response:
         try:
-            values = await request.json()
+            values = json.loads(await request.read())
         except ValueError as error:
             raise FaultError(f"the body is not JSON: {error}") from None
+        except RecursionError:
+            raise FaultError("the body is nested too deeply: a fault is one JSON object without others in it") from None
         return web.json_response(await self._engine.apply(from_json(VERBS, values)), status=201)
 
     async def _heal(self, request: web.Request) -> web.Response:
-        text = request.match_info["id"]
-        if not text.isdecimal():
-            raise FaultError(f"id={text}: must be a whole number")
-        await self._engine.heal(int(text))
-        return web.json_response({"healed": [int(text)]})
+        fault_id = _number("id", request.match_info["id"])
+        await self._engine.heal(fault_id)
+        return web.json_response({"healed": [fault_id]})
 
     async def _heal_all(self, request: web.Request) -> web.Response:
         return web.json_response({"healed": await self._engine.heal_all()})
@@ -95,12 +97,22 @@ class Control:
     async def _requests(self, request: web.Request) -> web.Response:
         query = request.query
         broker = query.get("broker")
-        if broker is not None and not broker.isdecimal():
-            raise FaultError(f"broker={broker}: must be a whole number")
         chosen = chooser(
-            query.get("api"), query.get("client_id"), query.get("topic"), None if broker is None else int(broker)
+            query.get("api"),
+            query.get("client_id"),
+            query.get("topic"),
+            None if broker is None else _number("broker", broker),
         )
         return web.json_response({"requests": [_as_json(one) for one in await self._scene.captured.chosen(chosen)]})
+
+
+def _number(name: str, text: str) -> int:
+    """Return a whole number of at most 18 digits. Raises FaultError."""
+    if not text.isdecimal() or not text.isascii():
+        raise FaultError(f"{name}={text}: must be a whole number")
+    if len(text) > _MAX_DIGITS:
+        raise FaultError(f"{name}={text[:_MAX_DIGITS]}…: must have at most {_MAX_DIGITS} digits")
+    return int(text)
 
 
 def _as_json(one: CapturedRequest) -> dict[str, Any]:

@@ -7,6 +7,7 @@ str, int, float or bool, or one of these or None, or a Literal of strings; and i
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,10 @@ HELP = "help"
 """The key of a field's help text in its metadata."""
 LIMITS = ("count", "for_s")
 """The options that limit a fault: they are shown last."""
+TIMES = ("for_s", "delay_s", "offset_s")
+"""The options that are times in seconds."""
+MAX_TIME_S = 1e9
+"""The longest time, 31 years: a clock that is wrong by less has a date after 1970, and every wait can last so long."""
 
 
 def option(text: str, default: Any = dataclasses.MISSING) -> Any:
@@ -30,6 +35,17 @@ class Description:
     A subclass checks its own fields in `__post_init__`, and raises FaultError.
     """
 
+    def __post_init__(self) -> None:
+        """Check that numbers are finite, and that no time is longer than the system can wait. Raises FaultError."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, float):
+                continue
+            if not math.isfinite(value):
+                raise FaultError(f"{field.name}={value}: must be a finite number")
+            if field.name in TIMES and abs(value) > MAX_TIME_S:
+                raise FaultError(f"{field.name}={value:g}: must be at most {MAX_TIME_S:,.0f} seconds")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fault(Description):
@@ -39,6 +55,7 @@ class Fault(Description):
 
     def __post_init__(self) -> None:
         """Check the limit. Raises FaultError."""
+        super().__post_init__()
         if self.for_s is not None and not self.for_s > 0:
             raise FaultError(f"for_s={self.for_s:g}: must be above 0")
 

@@ -85,7 +85,14 @@ def _checked(option: Option, value: Any) -> Any:
         raise FaultError(f"{option.name}={value!r}: must be {_NAMES[option.kind]}")
     if option.choices and value not in option.choices:
         raise FaultError(f"{option.name}={value}: must be {' or '.join(option.choices)}")
-    return option.kind(value)
+    try:
+        if isinstance(value, str):
+            value.encode()
+        return option.kind(value)
+    except OverflowError:
+        raise FaultError(f"{option.name}: the number is too large") from None
+    except UnicodeEncodeError:
+        raise FaultError(f"{option.name}={value!r}: is no text in Unicode") from None
 
 
 def given(description: Description) -> Iterator[tuple[Option, Any]]:

@@ -112,6 +112,7 @@ def test_brokers_verbs_and_requests(cluster, url):
     assert SeenProducer(cluster.bootstrap_servers, client_id="billing").deliver("orders", b"one")[0] is None
     _, found = ask(url, "GET", "/requests?api=Produce&client_id=billing&topic=orders&broker=1")
     assert [(one["api"], one["error"], one["topics"]) for one in found["requests"]] == [("Produce", "NONE", ["orders"])]
+    assert ask(url, "GET", "/requests?broker=" + "1" * 5000)[0] == 400
     assert ask(url, "GET", "/requests?broker=x") == (400, {"error": "broker=x: must be a whole number"})
 
 
@@ -128,6 +129,18 @@ def test_brokers_verbs_and_requests(cluster, url):
         ({"verb": "kill", "broker": True}, "broker=True: must be a whole number"),
         ({"verb": "kill", "broker": 9}, "broker=9: the cluster has no broker with this id; it has 1, 2, 3"),
         ({"verb": "blackhole", "direction": "up"}, "direction=up: must be both or to or from"),
+        (b"[" * 100_000, "the body is nested too deeply"),
+        (b'{"verb": "kill", "broker": ' + b"1" * 10_000 + b"}", "the body is not JSON: Exceeds the limit"),
+        (b'{"verb": "kill", "broker": ' + b"1" * 30 + b"}", "broker=1111"),
+        (b'{"verb": "delay", "delay_s": ' + b"1" * 400 + b"}", "delay_s: the number is too large"),
+        (b'{"verb": "delay", "delay_s": 1e999}', "delay_s=inf: must be a finite number"),
+        (b'{"verb": "throttle", "bytes_per_s": Infinity}', "bytes_per_s=inf: must be a finite number"),
+        (b'{"verb": "skew_clock", "offset_s": NaN}', "offset_s=nan: must be a finite number"),
+        ({"verb": "skew_clock", "offset_s": -1e12}, "offset_s=-1e+12: must be at most 1,000,000,000 seconds"),
+        ({"verb": "pause", "broker": 1, "for_s": 1e12}, "for_s=1e+12: must be at most"),
+        (b'{"verb": "cut", "client_id": "\\ud800"}', "client_id='\\ud800': is no text in Unicode"),
+        ({"verb": "corrupt", "topic": "x/../payments", "broker": 1}, "the broker has no replica of x/../payments-0"),
+        ({"verb": "corrupt", "topic": "x" * 1000, "broker": 1}, "the broker has no replica of xxx"),
         ({"verb": "answer", "api": "Fetch", "error": "X"}, "error=X: Kafka has no error with this name"),
     ],
 )
@@ -137,9 +150,17 @@ def test_errors(url, body, text):
     assert told["error"].startswith(text)
 
 
+def test_a_body_in_another_encoding(url):
+    body = b'{"verb": "kill", "broker": 9}'
+    assert ask(url, "POST", "/faults", body, **{"Content-Type": "text/plain; charset=none"})[0] == 400
+
+
 def test_other_paths_and_web_pages_are_refused(url):
     assert ask(url, "GET", "/nothing") == (404, {"error": "GET /nothing: Not Found"})
     assert ask(url, "DELETE", "/faults/x") == (400, {"error": "id=x: must be a whole number"})
+    huge = "1" * 5000
+    assert ask(url, "DELETE", f"/faults/{huge}") == (400, {"error": f"id={huge[:18]}…: must have at most 18 digits"})
+    assert ask(url, "DELETE", f"/faults/{huge[:18]}")[0] == 404
     for headers in ({"Origin": "http://127.0.0.1"}, {"Host": "example.org"}):
         assert ask(url, "GET", "/faults", **headers) == (403, {"error": "web pages cannot use the control API"})
 
