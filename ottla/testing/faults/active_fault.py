@@ -7,23 +7,35 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from ottla.testing.faults.counter import Counter, LocalCounter
 from ottla.testing.faults.description import LIMITS, CountedFault, Description, Fault
 
 Heal = Callable[[], Awaitable[None]]
 """Ends the effect of a fault. It is called once."""
 
 
+def count_of(description: Description) -> int | None:
+    """Return how often a fault may take effect; None: no limit."""
+    return description.count if isinstance(description, CountedFault) else None
+
+
 class ActiveFault:
     """One fault, from the moment when it takes effect. All methods must be called in the event loop of the brokers."""
 
-    def __init__(self, fault_id: int, verb: str, description: Description, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        fault_id: int,
+        verb: str,
+        description: Description,
+        now_s: Callable[[], float],
+        counter: Counter | None = None,
+    ) -> None:
+        """counter: of its uses; without one, they are counted in this process alone."""
         self.id = fault_id
         self.verb = verb
         self.description = description
-        self.uses = 0
-        """How often the fault has taken effect; 0 for faults that are not counted."""
-        self.left = description.count if isinstance(description, CountedFault) else None
-        """How often the fault still takes effect; None: no limit."""
+        self.counter = counter or LocalCounter(count_of(description))
+        """How often the fault has taken effect, and still may."""
         self.did: Mapping[str, Any] = {}
         """What the verb has done at once, as JSON."""
         self.is_lasting = False
@@ -38,14 +50,11 @@ class ActiveFault:
 
     def take(self, *, waits: bool = False) -> bool:
         """Return whether the fault takes effect now, and count it if so. waits: `wait` will be called for this use."""
-        if self._healed.is_set() or self.left == 0:
+        if self._healed.is_set() or not self.counter.take():
             return False
-        self.uses += 1
-        if self.left is not None:
-            self.left -= 1
         if waits:
             self._waiting += 1
-        self._check_over()
+        self.check_over()
         return True
 
     async def wait(self, delay_s: float) -> None:
@@ -56,15 +65,25 @@ class ActiveFault:
         except TimeoutError:
             pass
         finally:
-            self._waiting -= 1
-            self._check_over()
+            self.end_use()
+
+    def end_use(self) -> None:
+        """End a use that was taken with `waits`."""
+        self._waiting -= 1
+        self.check_over()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether one of its uses has not ended."""
+        return self._waiting > 0
 
     @property
     def is_used_up(self) -> bool:
         """Whether it has taken effect as often as it may, and no use waits."""
-        return self.left == 0 and not self._waiting
+        return self.counter.left == 0 and not self._waiting
 
-    def _check_over(self) -> None:
+    def check_over(self) -> None:
+        """Call `on_over` if the fault is used up."""
         if self.is_used_up:
             self.on_over()
 
@@ -89,8 +108,8 @@ class ActiveFault:
             "id": self.id,
             "verb": self.verb,
             "options": options,
-            "uses": self.uses,
-            "left": self.left,
+            "uses": self.counter.uses,
+            "left": self.counter.left,
             "left_s": left_s,
             "did": dict(self.did),
             "is_lasting": self.is_lasting,

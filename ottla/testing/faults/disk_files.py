@@ -34,20 +34,21 @@ class DiskRule:
         fails: frozenset[Operation] = frozenset(),
         room: int | None = None,
         delay_s: float = 0.0,
+        take: Callable[[], bool] = lambda: True,
         on_effect: Callable[[], None] = lambda: None,
-        count: int | None = None,
     ) -> None:
         """directories: absolute paths; the rule applies below them. fails: operations that fail with EIO.
 
         room: bytes that can still be written; afterwards writes fail with ENOSPC. delay_s: how long each fsync takes,
-        and each read. count: how often an operation fails at most. on_effect is called in any thread.
+        and each read. take: counts an operation that is to fail; False: it does not. on_effect: called for each effect.
+        Both are called in any thread.
         """
         self.directories = directories
         self._prefixes = tuple(f"{path}/" for path in directories)
         self._fails = fails
         self._room = room
         self._delay_s = delay_s
-        self._left = count
+        self._take = take
         self._on_effect = on_effect
         self._lock = threading.Lock()
         self._healed = threading.Event()
@@ -58,13 +59,8 @@ class DiskRule:
 
     def check(self, operation: Operation) -> None:
         """Raise OSError if the operation fails."""
-        if operation not in self._fails:
+        if operation not in self._fails or not self._take():
             return
-        with self._lock:
-            if self._left == 0:
-                return
-            if self._left is not None:
-                self._left -= 1
         self._on_effect()
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 

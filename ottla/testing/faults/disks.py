@@ -7,6 +7,7 @@ restarted, and a broker without a log directory ends. On a full disk, it refuses
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -89,8 +90,8 @@ async def apply_fail_disk(scene: Scene, description: FailDiskFault, fault: Activ
             DiskRule(
                 tuple(paths),
                 fails=operations[description.operation],
-                on_effect=_counted(fault),
-                count=description.count,
+                take=fault.counter.take,
+                on_effect=_noticed(fault),
             )
         ]
         for broker_id, paths in _directories(scene, description.broker, description.log_dir).items()
@@ -147,18 +148,22 @@ def _log_dirs_online(member: Member) -> bool:
 
 def _counted(fault: ActiveFault) -> Callable[[], None]:
     """Return what counts an effect of the fault; it can be called in any thread."""
-    loop = asyncio.get_running_loop()
-
-    def take() -> None:
-        fault.take()
 
     def count() -> None:
-        try:
-            loop.call_soon_threadsafe(take)
-        except RuntimeError:  # the cluster has ended
-            return
+        fault.counter.take()
 
     return count
+
+
+def _noticed(fault: ActiveFault) -> Callable[[], None]:
+    """Return what notices that the fault may be used up; it can be called in any thread."""
+    loop = asyncio.get_running_loop()
+
+    def notice() -> None:
+        with contextlib.suppress(RuntimeError):  # the cluster has ended
+            loop.call_soon_threadsafe(fault.check_over)
+
+    return notice
 
 
 def _directories(scene: Scene, broker_id: int | None, log_dir: str | None) -> dict[int, list[str]]:

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from ottla.testing.faults.counter import LocalCounter
 from ottla.testing.faults.disk_files import DiskRule, DiskRules
 from storage.file_system import CachedFile
 from support.deadlines import DEADLINE_S
@@ -113,7 +114,8 @@ def test_copies_for_threads_fail_too(fs, rules, disk):
 
 def test_a_number_of_failures(fs, rules, disk):
     effects = []
-    rules.add(DiskRule((str(disk),), fails=EVERYTHING, count=2, on_effect=lambda: effects.append(1)))
+    counter = LocalCounter(2)
+    rules.add(DiskRule((str(disk),), fails=EVERYTHING, take=counter.take, on_effect=lambda: effects.append(1)))
     assert [refused(fs.read_file, f"{disk}/t-0/log") for _ in range(3)] == [errno.EIO, errno.EIO, errno.ENOENT]
     assert len(effects) == 2
 
