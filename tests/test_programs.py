@@ -8,7 +8,7 @@ import pytest
 
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
-from support.programs import need_chromium, need_kcat
+from support.programs import need_chromium, need_kcat, need_prometheus, need_promtool
 
 
 @pytest.fixture
@@ -48,7 +48,15 @@ def test_kcat_is_found_on_the_path(programs):
     assert need_kcat() == program
 
 
-@pytest.mark.parametrize(("need", "package"), [(need_chromium, "chromium"), (need_kcat, "kcat")])
+@pytest.mark.parametrize(
+    ("need", "package"),
+    [
+        (need_chromium, "chromium"),
+        (need_kcat, "kcat"),
+        (need_prometheus, "prometheus"),
+        (need_promtool, "prometheus"),
+    ],
+)
 def test_without_its_program_a_test_is_skipped_and_in_ci_it_fails(programs, monkeypatch, need, package):
     with pytest.raises(pytest.skip.Exception, match=f"install Debian's `{package}`"):
         need()

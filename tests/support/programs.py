@@ -34,6 +34,16 @@ def need_kcat() -> str:
     return _need("kcat tests: no kcat found; install Debian's `kcat`", "kcat")
 
 
+def need_prometheus() -> str:
+    """The path of Prometheus."""
+    return _need("dashboard and alert rules: no prometheus found; install Debian's `prometheus`", "prometheus")
+
+
+def need_promtool() -> str:
+    """The path of promtool, which is in Debian's package of Prometheus."""
+    return _need("dashboard and alert rules: no promtool found; install Debian's `prometheus`", "promtool")
+
+
 def need_systemd_analyze() -> str:
     """The path of systemd-analyze."""
     return _need("systemd unit: no systemd-analyze found; install Debian's `systemd`", "systemd-analyze")
