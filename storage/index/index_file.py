@@ -11,12 +11,16 @@ from __future__ import annotations
 import copy
 import struct
 from bisect import bisect_right
-from typing import ClassVar, Self
+from collections.abc import Callable
+from typing import ClassVar, Self, TypeAlias
 
 from storage.errors import CorruptFileError
 from storage.file_system import CachedFile, FileSystem
 
 _BLOCK = 512  # a binary search reads its last _BLOCK entries at once
+
+Probed: TypeAlias = Callable[[int, tuple[int, ...]], None]
+"""Called with the slot and the entry of each comparison of a binary search."""
 
 
 class IndexFile:
@@ -76,12 +80,15 @@ class IndexFile:
         """Return the last slot whose `column` is at most `target`; -1 if there is none."""
         return self._floor(target, column)[0]
 
-    def _floor(self, target: int, column: int) -> tuple[int, tuple[int, ...]]:
+    def _floor(self, target: int, column: int, probed: Probed | None = None) -> tuple[int, tuple[int, ...]]:
         """Return the last slot whose `column` is at most `target`, and its entry; -1 and () if there is none."""
         low, high = 0, self.entries
         while high - low > _BLOCK:
             middle = (low + high) // 2
-            if self._read(middle)[column] <= target:
+            entry = self._read(middle)
+            if probed is not None:
+                probed(middle, entry)
+            if entry[column] <= target:
                 low = middle
             else:
                 high = middle
@@ -90,14 +97,24 @@ class IndexFile:
         width = self.ENTRY.size
         block = self.file.fs.pread(self.file.open().fd, (high - low) * width, low * width)
         unpack = self.ENTRY.unpack_from
-        number = bisect_right(range(high - low), target, key=lambda slot: unpack(block, slot * width)[column]) - 1
+
+        def value(slot: int) -> int:
+            found = unpack(block, slot * width)
+            if probed is not None:
+                probed(low + slot, found)
+            return int(found[column])
+
+        number = bisect_right(range(high - low), target, key=value) - 1
         return (low + number, unpack(block, number * width)) if number >= 0 else (-1, ())
 
-    def read_entries(self) -> list[tuple[int, ...]]:
-        """Return all entries as they are in the file, with relative offsets."""
-        if self.entries == 0:
+    def read_entries(self, first: int = 0, count: int | None = None) -> list[tuple[int, ...]]:
+        """Return entries from a slot on, by default all, as they are in the file, with relative offsets."""
+        available = max(self.entries - first, 0)
+        count = available if count is None else min(count, available)
+        if count == 0:
             return []
-        data = self.file.fs.pread(self.file.open().fd, self.entries * self.ENTRY.size, 0)
+        width = self.ENTRY.size
+        data = self.file.fs.pread(self.file.open().fd, count * width, first * width)
         return list(self.ENTRY.iter_unpack(data))
 
     def _write(self, entry: bytes) -> None:

@@ -12,12 +12,25 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
-from typing import Self
+from typing import NamedTuple, Self
 
 from storage.file_system import FileSystem
 from storage.index.index_file import IndexFile
 
 _KEEP = 1024  # entries kept in memory: 4 MiB of log at the default interval
+
+
+class IndexProbe(NamedTuple):
+    """One comparison of a lookup: the entry of `slot`, when the result was one of the slots from `low` to `high` - 1.
+
+    The offset is absolute.
+    """
+
+    slot: int
+    offset: int
+    position: int
+    low: int
+    high: int
 
 
 class OffsetIndex(IndexFile):
@@ -89,6 +102,23 @@ class OffsetIndex(IndexFile):
         slot, entry = self._floor(relative, 0)
         return entry[1] if slot >= 0 else 0
 
+    def probes(self, offset: int) -> tuple[int, list[IndexProbe]]:
+        """Return what `lookup` returns for an index that is not in memory, and its comparisons, in order."""
+        relative = offset - self.base_offset
+        low, high = 0, self.entries
+        probes: list[IndexProbe] = []
+
+        def probed(slot: int, entry: tuple[int, ...]) -> None:
+            nonlocal low, high
+            probes.append(IndexProbe(slot, self.base_offset + entry[0], entry[1], low, high))
+            if entry[0] <= relative:
+                low = slot
+            else:
+                high = slot
+
+        slot, entry = self._floor(relative, 0, probed)
+        return entry[1] if slot >= 0 else 0, probes
+
     def offset_at_or_after(self, position: int) -> int | None:
         """Return the absolute offset of the first entry at or after `position`; None if there is none."""
         slot = self._floor_slot(position - 1, 1) + 1
@@ -103,6 +133,6 @@ class OffsetIndex(IndexFile):
         self.file.fs.ftruncate(self.file.open().fd, entries * self.ENTRY.size)
         self._forget_recent()
 
-    def absolute_entries(self) -> list[tuple[int, int]]:
-        """Return (absolute offset, position) of every entry."""
-        return [(self.base_offset + relative, position) for relative, position in self.read_entries()]
+    def absolute_entries(self, first: int = 0, count: int | None = None) -> list[tuple[int, int]]:
+        """Return (absolute offset, position) of the entries from a slot on, by default of all."""
+        return [(self.base_offset + relative, position) for relative, position in self.read_entries(first, count)]

@@ -70,6 +70,6 @@ class TimeIndex(IndexFile):
         self.file.fs.ftruncate(self.file.open().fd, entries * self.ENTRY.size)
         self._load_last()
 
-    def absolute_entries(self) -> list[tuple[int, int]]:
-        """Return (timestamp, absolute offset) of every entry."""
-        return [(timestamp, self.base_offset + relative) for timestamp, relative in self.read_entries()]
+    def absolute_entries(self, first: int = 0, count: int | None = None) -> list[tuple[int, int]]:
+        """Return (timestamp, absolute offset) of the entries from a slot on, by default of all."""
+        return [(timestamp, self.base_offset + relative) for timestamp, relative in self.read_entries(first, count)]
