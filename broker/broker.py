@@ -47,6 +47,7 @@ from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
 from client.wire.backoff import Backoff
 from client.wire.network import AsyncioNetwork, Network
+from protocol.host_port import HostPort
 from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
 from registry.znodes.tree import ensure_persistent_paths
@@ -183,9 +184,23 @@ class Broker:
             return first_commands(self.bootstrap_servers, has_security=True)
         return first_commands(self._address(listener))
 
+    def options_of_clients(self) -> dict[str, Any]:
+        """Return the options of clients in this broker: they connect to its inter-broker listener, as brokers do.
+
+        The listeners must be bound.
+        """
+        listeners = self.config.advertised_listeners
+        name = self.config.inter_broker_listener_name
+        return {
+            "bootstrap_servers": self._address(next(one for one in listeners if one.name == name)),
+            "network": self._network,
+            "random": self._random,
+            "connection_security": self._parts.between_brokers,
+        }
+
     def _address(self, listener: Listener) -> str:
         at = self.advertised(listener)
-        return f"{at.host}:{at.port}"
+        return str(HostPort(at.host, at.port))
 
     @property
     def is_stopping(self) -> bool:

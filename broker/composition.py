@@ -69,7 +69,8 @@ class Composition:
         self._rng = rng
         self._backoff = backoff
         self._apis = apis
-        self._between_brokers = self._security_of(config.inter_broker_listener_name)
+        self.between_brokers = self._security_of(config.inter_broker_listener_name)
+        """TLS and the login of connections to other brokers."""
         self._from_controller = self._security_of(config.controller_listener_name)
         self._setup = SetupTimeouts(
             config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms, rng
@@ -128,7 +129,7 @@ class Composition:
             config,
             metadata=self._metadata,
             network=self._network,
-            security=self._between_brokers,
+            security=self.between_brokers,
             setup=self._setup,
             registry=registry,
             broker_epoch=lambda: services.broker_epoch,
@@ -150,7 +151,7 @@ class Composition:
             coordination=Coordination(
                 config,
                 network=self._network,
-                security=self._between_brokers,
+                security=self.between_brokers,
                 setup=self._setup,
                 replicas=replicas,
                 metadata=self._metadata,
@@ -202,4 +203,4 @@ class Composition:
     def controller_connection(self, client_id: str) -> ConnectionOptions:
         """For connections from and to the controller."""
         timeout_s = self._config.controller_socket_timeout_ms / 1000
-        return ConnectionOptions(self._network, client_id, timeout_s, security=self._between_brokers, setup=self._setup)
+        return ConnectionOptions(self._network, client_id, timeout_s, security=self.between_brokers, setup=self._setup)

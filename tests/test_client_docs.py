@@ -19,7 +19,7 @@ SCRIPTS = [
     pytest.param(found[1], found[2], id=f"line {TEXT[: found.start()].count(chr(10)) + 1}")
     for found in re.finditer(r"```python\n(.*?)```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
 ]
-FOR_TESTS = {"network", "random", "now_ms"}
+FOR_TESTS = {"network", "random", "now_ms", "connection_security"}
 
 
 @pytest.fixture(scope="module")

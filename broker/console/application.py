@@ -1,7 +1,8 @@
 """The HTTP application: its paths and their answers.
 
-HTTP requests cannot change the broker: only GET and HEAD are allowed. Pages of other origins cannot read the answers
-(no CORS headers). `guard` checks what every request must pass.
+Health, metrics and the data of this broker are answered here; the APIs and pages of `console/` are mounted, with
+clients of the cluster. Pages of other origins cannot read the answers (no CORS headers). `guard` checks what every
+request must pass.
 
 This module imports aiohttp: only `ConsoleServer` may import it, when the first client connects.
 """
@@ -20,10 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from broker.console.clients import clients_of
 from broker.console.cluster import describe_cluster
 from broker.console.guard import Guard, request_rights
 from broker.console.http_serving import add_security_headers, serve
+from broker.console.inside import BrokerInside
 from broker.console.readiness import reason_not_ready
+from console.application import add_console
+from console.rest.answering import MAX_BODY
+from console.services import ConsoleServices
 
 if TYPE_CHECKING:
     from broker.console.exposition import Exposition
@@ -44,7 +50,14 @@ async def start(
     server: ConsoleServer, sockets: list[socket.socket], tls: ListenerTls | None, backlog: int
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     """Serve on sockets that already listen. Return what stops serving."""
-    return await serve(Console(server).application(), sockets, tls, backlog)
+    console = Console(server)
+    stop_serving = await serve(console.application(), sockets, tls, backlog)
+
+    async def stop() -> None:
+        await stop_serving()
+        await console.close()
+
+    return stop
 
 
 class Console:
@@ -55,10 +68,11 @@ class Console:
         self._version = _version()
         self._exposition: Exposition | None = None
         self._guard = Guard(server)
+        self._clients = clients_of(server.broker)
 
     def application(self) -> web.Application:
         """Return the application with all paths, the guard and the security headers."""
-        application = web.Application(middlewares=[self._guard.check])
+        application = web.Application(middlewares=[self._guard.check], client_max_size=MAX_BODY)
         application.on_response_prepare.append(add_security_headers)
         routes = application.router
         routes.add_get("/healthz", self._health)
@@ -68,7 +82,14 @@ class Console:
         routes.add_get("/api/session", self._session)
         for path, (name, content_type) in STATIC_FILES.items():
             routes.add_get(path, _StaticFile(STATIC / name, content_type).answer)
+        # After the old page, which is still at the root: the first route of a path answers.
+        services = ConsoleServices(self._clients, BrokerInside(self._server.services))
+        add_console(application, services, lambda _: request_rights.get())
         return application
+
+    async def close(self) -> None:
+        """Close the clients. Nothing waits for requests that they have sent: the broker is stopping."""
+        await self._clients.abort()
 
     async def _health(self, request: web.Request) -> web.Response:
         return _text("alive\n")

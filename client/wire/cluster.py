@@ -64,7 +64,7 @@ class Cluster:
             options.client_id,
             request_timeout_s=options.request_timeout_s,
             negotiates=True,
-            security=connection_security(options, self.random),
+            security=options.connection_security or connection_security(options, self.random),
             setup=SetupTimeouts(
                 options.socket_connection_setup_timeout_ms, options.socket_connection_setup_timeout_max_ms, self.random
             ),

@@ -4,10 +4,11 @@ import random as random_module
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from client.options import check_range, parse_bootstrap_servers
+from client.options import check_range, parse_bootstrap_servers, refuse
 from client.wire.backoff import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
+from client.wire.connection_security import ConnectionSecurity
 from client.wire.network import Network
-from client.wire.security_options import SecurityKeywords, SecurityOptions
+from client.wire.security_options import PLAINTEXT, SecurityKeywords, SecurityOptions
 from client.wire.setup_timeouts import SETUP_TIMEOUT_MAX_MS, SETUP_TIMEOUT_MS
 
 
@@ -17,6 +18,7 @@ class ClusterOptions(SecurityOptions):
 
     A field has the name of Kafka's setting with _ for dots: `retry_backoff_ms` is `retry.backoff.ms`. Fields in `_ms`
     are times in ms. `network` opens connections and `random` makes jitter; None: real ones.
+    `connection_security` is for clients in a broker, whose TLS and login are those between brokers.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -33,9 +35,12 @@ class ClusterOptions(SecurityOptions):
     allow_auto_create_topics: bool = False
     network: Network | None = None
     random: random_module.Random | None = None
+    connection_security: ConnectionSecurity | None = None
 
     def __post_init__(self) -> None:
         SecurityOptions.__post_init__(self)
+        if self.connection_security is not None and self.security_protocol != PLAINTEXT:
+            raise refuse("security_protocol", self.security_protocol, "must not be given with connection_security")
         parse_bootstrap_servers(self.bootstrap_servers)
         check_range("request_timeout_ms", self.request_timeout_ms, 1)
         check_range("socket_connection_setup_timeout_ms", self.socket_connection_setup_timeout_ms, 1)
@@ -66,3 +71,4 @@ class ClusterKeywords(SecurityKeywords, total=False):
     allow_auto_create_topics: bool
     network: Network | None
     random: random_module.Random | None
+    connection_security: ConnectionSecurity | None

@@ -26,6 +26,8 @@ class Right(NamedTuple):
     operation: Operation
     resource_type: ResourceType = ResourceType.CLUSTER
     parameter: str | None = None
+    or_on_cluster: bool = False
+    """The same operation on the cluster is enough, as Create is for a topic."""
 
     def name(self, call: Call) -> str:
         """Return the name of the resource."""
@@ -38,6 +40,8 @@ class Right(NamedTuple):
     def is_given(self, call: Call) -> bool:
         """Return whether the sender of a request has this right."""
         ask = call.rights.sees if call.request.method == "GET" else call.rights.may
+        if self.or_on_cluster and ask(self.operation, ResourceType.CLUSTER, CLUSTER_NAME):
+            return True
         return ask(self.operation, self.resource_type, self.name(call))
 
 

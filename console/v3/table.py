@@ -13,7 +13,7 @@ from security.acls.types import Operation, ResourceType
 
 _DESCRIBE_CLUSTER: Final = Right(Operation.DESCRIBE)
 _ALTER_CLUSTER: Final = Right(Operation.ALTER)
-_CREATE_TOPIC: Final = Right(Operation.CREATE, ResourceType.TOPIC, "topic_name")
+_CREATE_TOPIC: Final = Right(Operation.CREATE, ResourceType.TOPIC, "topic_name", or_on_cluster=True)
 _DESCRIBE_TOPIC: Final = Right(Operation.DESCRIBE, ResourceType.TOPIC, "topic_name")
 _ALTER_TOPIC: Final = Right(Operation.ALTER, ResourceType.TOPIC, "topic_name")
 _DESCRIBE_TOPIC_CONFIGS: Final = Right(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "topic_name")

@@ -23,7 +23,7 @@ from broker.network.listener import Listener
 from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
 from console.application import console_application
-from console.clients import Clients
+from console.clients import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Clients
 from console.services import ConsoleServices
 from ottla.command_line.clients import Admin, Producer
 from ottla.command_line.failure import CommandError
@@ -32,8 +32,6 @@ from storage.setting import ConfigError
 
 _LISTENER: Final = "ottla.console.listener"
 _CLIENT_ID: Final = "ottla-console"
-_TIMEOUT_MS: Final = 15_000
-"""How long a request may wait for the cluster: one slow broker must not hold a page for a minute."""
 
 
 async def serve(listen: str, settings: dict[str, str], bootstrap_server: str) -> None:
@@ -78,7 +76,12 @@ def _services(front: ConsoleFront) -> list[Coroutine[Any, Any, None]]:
 
 def _clients(bootstrap_server: str) -> Clients:
     def admin() -> Admin:
-        return Admin(bootstrap_servers=bootstrap_server, client_id=_CLIENT_ID, default_api_timeout_ms=_TIMEOUT_MS)
+        return Admin(
+            bootstrap_servers=bootstrap_server,
+            client_id=_CLIENT_ID,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            default_api_timeout_ms=API_TIMEOUT_MS,
+        )
 
     def producer() -> Producer:
         return Producer(bootstrap_servers=bootstrap_server, client_id=_CLIENT_ID, allow_auto_create_topics=False)
