@@ -5,7 +5,40 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class Traffic(NamedTuple):
+    """Counters of one broker since its start."""
+
+    requests: int
+    produced_bytes: int
+    fetched_bytes: int
+
+
+class ApiStatistics(NamedTuple):
+    """The requests of one API since the broker's start: counts, bytes, and seconds until the answer.
+
+    `p99_seconds` is the upper bound of the bucket with the 99th percentile; None if it is slower than all bounds.
+    """
+
+    api: str
+    requests: int
+    errors: int
+    request_bytes: int
+    response_bytes: int
+    mean_seconds: float
+    p99_seconds: float | None
+
+
+class BrokerStatistics(NamedTuple):
+    """What a broker counts. `connections` are those that are open now, by listener."""
+
+    connections: dict[str, int]
+    rejected_frames: int
+    delayed_fetches: int
+    delayed_produces: int
+    apis: list[ApiStatistics]
 
 
 class Inside(Protocol):
@@ -14,3 +47,9 @@ class Inside(Protocol):
     @property
     def broker_id(self) -> int:
         """The id of the broker."""
+
+    def traffic(self) -> Traffic:
+        """Return the counters for charts. It is called every ten seconds, for an hour after somebody has looked."""
+
+    def statistics(self) -> BrokerStatistics:
+        """Return the network and request statistics."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from console.clients import Clients
 from console.inside import Inside
+from console.watching.observer import Observer
 
 
 @dataclass(frozen=True)
@@ -15,3 +16,9 @@ class ConsoleServices:
     clients: Clients
     inside: Inside | None = None
     """The broker that serves this console; None for `ottla console`."""
+    observer: Observer = field(default_factory=Observer)
+    """What the console has seen of the cluster."""
+
+    async def stop_watching(self, _: object = None) -> None:
+        """End what runs although nobody asks: a handler for the end of the application."""
+        self.observer.close()

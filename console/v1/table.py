@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from console.rest.operation import ApiOperation
-from console.v1 import session
+from console.v1 import overview, session
 
 ROOT: Final = "/api/v1"
-OPERATIONS: Final[tuple[ApiOperation, ...]] = (*session.OPERATIONS,)
+OPERATIONS: Final[tuple[ApiOperation, ...]] = (
+    *session.OPERATIONS,
+    *overview.OPERATIONS,
+)

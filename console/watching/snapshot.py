@@ -1,0 +1,169 @@
+"""One look at the whole cluster, in bounded time: what a broker does not tell in time is missing, and is named.
+
+The end offsets of at most 20,000 partitions and the lags of at most 200 groups are asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+from client.admin.admin import Admin
+from client.admin.types import ClusterDescription, GroupDescription, LogDirDescription
+from client.consumer.offsets import LATEST
+from client.errors import KafkaError
+from client.topic_partition import TopicPartition
+from client.wire.metadata import PartitionMetadata, TopicMetadata
+from console.watching.patience import Problems
+
+MAX_PARTITIONS: Final = 20_000
+MAX_GROUPS: Final = 200
+_GROUPS_AT_ONCE: Final = 8
+
+
+class BrokerDisk(NamedTuple):
+    """The log directories of a broker, in bytes; None for what the broker is too old to report."""
+
+    used: int
+    total: int | None
+    usable: int | None
+    failed_dirs: int
+    log_dirs: int
+
+
+class GroupState(NamedTuple):
+    """A consumer group. The lag is in records; None if it is unknown, or if the group has no committed offsets."""
+
+    state: str
+    members: frozenset[str]
+    lag: int | None
+
+
+class Snapshot(NamedTuple):
+    """The cluster at one time (ms since the epoch). Parts without an answer are empty; groups are then None."""
+
+    time_ms: int
+    cluster: ClusterDescription
+    topics: Mapping[str, TopicMetadata]
+    ends: Mapping[TopicPartition, int]
+    disks: Mapping[int, BrokerDisk]
+    sizes: Mapping[TopicPartition, int]
+    """Bytes of the leader's log."""
+    groups: Mapping[str, GroupState] | None
+    problems: tuple[str, ...]
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, PartitionMetadata]]:
+        """Return all partitions."""
+        return partitions_of(self.topics)
+
+
+def partitions_of(topics: Mapping[str, TopicMetadata]) -> Iterator[tuple[TopicPartition, PartitionMetadata]]:
+    """Return the partitions of topics."""
+    for name, topic in topics.items():
+        for number, partition in topic.partitions.items():
+            yield TopicPartition(name, number), partition
+
+
+async def take_snapshot(admin: Admin, time_ms: int) -> Snapshot:
+    """Look at the cluster. Raises KafkaError if no broker answers."""
+    topics = await admin.describe_topics()
+    cluster = await admin.describe_cluster()
+    problems = Problems()
+    ends, logs, found = await asyncio.gather(
+        _ends(admin, cluster, topics, problems),
+        log_dirs(admin, (broker.node_id for broker in cluster.brokers), problems),
+        problems.bounded(_described_groups(admin), "The list of groups"),
+    )
+    groups = None if found is None else await _with_lags(admin, found, ends, problems)
+    return Snapshot(
+        time_ms,
+        cluster,
+        topics,
+        ends,
+        {broker_id: _disk(dirs) for broker_id, dirs in logs.items()},
+        _sizes(topics, logs),
+        groups,
+        tuple(problems.sentences),
+    )
+
+
+async def log_dirs(admin: Admin, brokers: Iterable[int], problems: Problems) -> dict[int, list[LogDirDescription]]:
+    """Return the log directories of the brokers that answer in time."""
+    ids = list(brokers)
+    found = await asyncio.gather(
+        *(problems.bounded(admin.describe_log_dirs([broker_id]), f"Broker {broker_id}") for broker_id in ids)
+    )
+    return {broker_id: dirs for broker_id, dirs in zip(ids, found, strict=True) if dirs is not None}
+
+
+def _disk(dirs: list[LogDirDescription]) -> BrokerDisk:
+    online = [one for one in dirs if not one.error_code]
+    is_known = bool(online) and all(one.total_bytes >= 0 for one in online)
+    return BrokerDisk(
+        used=sum(replica.size_bytes for one in online for replica in one.replicas),
+        total=sum(one.total_bytes for one in online) if is_known else None,
+        usable=sum(one.usable_bytes for one in online) if is_known else None,
+        failed_dirs=len(dirs) - len(online),
+        log_dirs=len(dirs),
+    )
+
+
+def _sizes(
+    topics: Mapping[str, TopicMetadata], logs: Mapping[int, list[LogDirDescription]]
+) -> dict[TopicPartition, int]:
+    leaders = {partition: one.leader for partition, one in partitions_of(topics)}
+    return {
+        partition: replica.size_bytes
+        for broker_id, dirs in logs.items()
+        for one in dirs
+        for replica in one.replicas
+        if not replica.is_future
+        and leaders.get(partition := TopicPartition(replica.topic, replica.partition)) == broker_id
+    }
+
+
+async def _ends(
+    admin: Admin, cluster: ClusterDescription, topics: Mapping[str, TopicMetadata], problems: Problems
+) -> dict[TopicPartition, int]:
+    alive = {broker.node_id for broker in cluster.brokers}
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    led = ((partition, one.leader) for partition, one in partitions_of(topics) if one.leader in alive)
+    for partition, leader in islice(led, MAX_PARTITIONS):
+        by_leader.setdefault(leader, {})[partition] = LATEST
+    asked = (problems.bounded(admin.list_offsets(part), f"Broker {one}") for one, part in by_leader.items())
+    answers = await asyncio.gather(*asked)
+    return {name: found.offset for answer in answers if answer for name, found in answer.items()}
+
+
+async def _described_groups(admin: Admin) -> dict[str, GroupDescription | KafkaError]:
+    listed = [one.group_id for one in await admin.list_groups() if one.protocol_type in ("consumer", "")]
+    return await admin.describe_groups(listed[:MAX_GROUPS])
+
+
+async def _with_lags(
+    admin: Admin,
+    described: Mapping[str, GroupDescription | KafkaError],
+    ends: Mapping[TopicPartition, int],
+    problems: Problems,
+) -> dict[str, GroupState]:
+    slots = asyncio.Semaphore(_GROUPS_AT_ONCE)
+    lags: dict[str, int | None] = {}
+
+    async def find_lag(group_id: str) -> None:
+        async with slots:
+            committed = await admin.list_group_offsets(group_id)
+        known = [ends[one] - offset.offset for one, offset in committed.items() if one in ends and offset.offset >= 0]
+        lags[group_id] = sum(max(0, lag) for lag in known) if known else None
+
+    groups = {name: group for name, group in described.items() if isinstance(group, GroupDescription)}
+    await problems.bounded(_all(find_lag(name) for name in groups), "The lag of some groups")
+    return {
+        name: GroupState(group.state, frozenset(one.member_id for one in group.members), lags.get(name))
+        for name, group in groups.items()
+    }
+
+
+async def _all(asked: Iterable[Awaitable[None]]) -> None:
+    await asyncio.gather(*asked)

@@ -1,0 +1,27 @@
+"""Answers in bounded time."""
+
+import asyncio
+
+from client.errors import error_for
+from console.watching.patience import Problems
+from protocol.error_codes import ErrorCode
+
+
+async def answer():
+    return 5
+
+
+async def refuse():
+    raise error_for(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+async def test_an_answer_an_error_and_no_answer():
+    problems = Problems()
+    assert await problems.bounded(answer(), "Broker 1") == 5
+    assert problems.sentences == []
+    assert await problems.bounded(refuse(), "Broker 2") is None
+    for _ in range(2):
+        assert await problems.bounded(asyncio.Event().wait(), "Broker 3", 0.001) is None
+    refused, late = problems.sentences
+    assert refused.startswith("Broker 2: ")
+    assert late == "Broker 3 did not answer within 0.001 s."
