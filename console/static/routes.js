@@ -2,10 +2,13 @@
 
 export const NAVIGATION = [
   { href: "/", text: "Overview" },
+  { href: "/topics", text: "Topics" },
   { href: "/api-docs", text: "API" },
 ];
 
 export const ROUTES = [
   ["/", () => import("/static/pages/overview.js")],
+  ["/topics", () => import("/static/pages/topics.js")],
+  ["/topics/:topic/:tab?", () => import("/static/pages/topic.js")],
   ["/api-docs/:tag?", () => import("/static/pages/api_docs.js")],
 ];

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from console.rest.operation import ApiOperation
-from console.v1 import overview, session
+from console.v1 import overview, session, topics
 
 ROOT: Final = "/api/v1"
 OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *session.OPERATIONS,
     *overview.OPERATIONS,
+    *topics.OPERATIONS,
 )
