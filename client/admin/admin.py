@@ -1,8 +1,9 @@
 """The admin client: topics, partitions, records and the cluster.
 
 Other modules contain its other parts: ACLs in `acls`, API versions in `api_versions`, settings in `configs`, features
-in `features`, groups in `groups`, log directories in `log_dirs`, quotas in `quotas`, elections and reassignments in
-`replicas`, delegation tokens in `tokens`, transactions in `transactions`, SCRAM users in `users`.
+in `features`, groups in `groups`, log directories in `log_dirs`, quotas in `quotas`, batches of partitions in
+`records`, elections and reassignments in `replicas`, delegation tokens in `tokens`, transactions in `transactions`,
+SCRAM users in `users`.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
@@ -22,6 +23,7 @@ from client.admin.groups import GroupAdmin
 from client.admin.log_dirs import LogDirAdmin
 from client.admin.options import AdminKeywords, AdminOptions
 from client.admin.quotas import QuotaAdmin
+from client.admin.records import RecordAdmin
 from client.admin.replicas import ReplicaAdmin
 from client.admin.tokens import TokenAdmin
 from client.admin.transactions import TransactionAdmin
@@ -68,6 +70,7 @@ class Admin(
     GroupAdmin,
     LogDirAdmin,
     QuotaAdmin,
+    RecordAdmin,
     ReplicaAdmin,
     TokenAdmin,
     TransactionAdmin,

@@ -10,7 +10,7 @@ import typer
 from ottla.command_line.failure import CommandError
 from ottla.log_tools import dump_indexes
 from ottla.log_tools.dump_segment import Entry, corrupt, dump_segment
-from ottla.log_tools.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from protocol.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from storage.errors import CorruptFileError
 
 EPILOG = (

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ottla.log_tools.internal_records import decode_record, is_internal, text_of
 from protocol.control_records import ControlRecordType, decode_control_key, decode_end_marker
 from protocol.errors import InvalidRecordError, ProtocolError
+from protocol.internal_records import decode_record, is_internal, text_of
 from protocol.message_set import LegacyMessage, read_message
 from protocol.record import Record
 from protocol.record_batch import LENGTH_OFFSET, LOG_OVERHEAD, MAGIC_OFFSET, MAGIC_V2, RecordBatch, read_batch
