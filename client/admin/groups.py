@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from client.admin.base import AdminBase
 from client.admin.types import GroupDescription, GroupListing, GroupMember
 from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from client.consumer.group_offsets import commit_offsets, fetch_offsets
+from client.consumer.group_offsets import commit_offsets, fetch_offsets, fetch_offsets_of_groups
 from client.consumer.subscription import assigned_partitions
 from client.errors import KafkaError, UnsupportedApiError, error_for
 from client.topic_partition import TopicPartition
@@ -18,7 +18,11 @@ from client.wire.connection import Connection
 from client.wire.coordinator import CoordinatorType
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
-from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -55,16 +59,19 @@ class GroupAdmin(AdminBase):
                 raise UnsupportedApiError(f"broker {node_id} is too old to report the states of groups")
             if types and version < _FIRST_LIST_VERSION_WITH_TYPES:
                 raise UnsupportedApiError(f"broker {node_id} is too old to report the types of groups")
-            response = await connection.call(request, ListGroupsResponse, version)
-            if response.error_code:
-                raise error_for(response.error_code, context=f"groups of broker {node_id}")
-            return [
-                GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type, node_id)
-                for one in response.groups
-            ]
+            return await _list_groups(node_id, connection, request)
 
         found = {listing.group_id: listing for part in await self._ask_brokers(ask) for listing in part}
         return [found[group_id] for group_id in sorted(found)]
+
+    async def list_groups_of(self, broker_id: int) -> list[GroupListing]:
+        """The groups whose coordinator is this broker, sorted. Raises the error of this broker."""
+
+        async def ask() -> list[GroupListing]:
+            connection = await self._cluster.connection(broker_id)
+            return sorted(await _list_groups(broker_id, connection, ListGroupsRequest()))
+
+        return await self._cluster.retry(ask, timeout_s=self._timeout_s)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
         """Describe one group. Raises GroupIdNotFoundError, InvalidGroupIdError, …"""
@@ -112,6 +119,18 @@ class GroupAdmin(AdminBase):
         found = await self._ask_coordinator(CoordinatorType.GROUP, group_id, ask)
         return {partition: found[partition] for partition in sorted(found)}
 
+    async def list_offsets_of_groups(
+        self, group_ids: Iterable[str]
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
+        """All committed offsets, or the error, of each group: one request to a coordinator of Kafka 3.0 or later."""
+
+        async def ask(
+            node_id: int, connection: Connection, wanted: list[str]
+        ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
+            return await fetch_offsets_of_groups(connection, wanted)
+
+        return await self._ask_coordinators(CoordinatorType.GROUP, group_ids, ask)
+
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, KafkaError | None]:
@@ -151,6 +170,16 @@ class GroupAdmin(AdminBase):
             return _outcomes(group_id, codes)
 
         return await self._ask_coordinator(CoordinatorType.GROUP, group_id, ask) if topics else {}
+
+
+async def _list_groups(node_id: int, connection: Connection, request: ListGroupsRequest) -> list[GroupListing]:
+    response = await connection.call(request, ListGroupsResponse)
+    if response.error_code:
+        raise error_for(response.error_code, context=f"groups of broker {node_id}")
+    return [
+        GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type, node_id)
+        for one in response.groups
+    ]
 
 
 def _outcomes(group_id: str, codes: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
@@ -223,16 +252,24 @@ async def _describe_new(
                     member.instance_id,
                     member.client_id,
                     member.client_host,
-                    tuple(
-                        sorted(
-                            TopicPartition(topic.topic_name, number)
-                            for topic in member.assignment.topic_partitions
-                            for number in topic.partitions
-                        )
-                    ),
+                    _partitions(member.assignment),
+                    member.member_epoch,
+                    _partitions(member.target_assignment),
                 )
                 for member in group.members
             ),
             node_id,
+            group.group_epoch,
+            group.assignment_epoch,
         )
     return found
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(
+            TopicPartition(topic.topic_name, number)
+            for topic in assignment.topic_partitions
+            for number in topic.partitions
+        )
+    )

@@ -162,17 +162,25 @@ class GroupListing(NamedTuple):
 
 
 class GroupMember(NamedTuple):
-    """A member of a group. `assignment` is None if the member is not a consumer, or if it cannot be decoded."""
+    """A member of a group. `assignment` is None if the member is not a consumer, or if it cannot be decoded.
+
+    `epoch` (-1: none) and `target` (what the coordinator wants the member to have) are of the new protocol (KIP-848).
+    """
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...] | None
+    epoch: int = -1
+    target: tuple[TopicPartition, ...] | None = None
 
 
 class GroupDescription(NamedTuple):
-    """A group with its members. `type` is "classic" or "consumer" (KIP-848); `assignor` is "" until one is chosen."""
+    """A group with its members. `type` is "classic" or "consumer" (KIP-848); `assignor` is "" until one is chosen.
+
+    The epochs, of the group and of its target assignment, are of the new protocol; -1 for a classic group.
+    """
 
     group_id: str
     state: str
@@ -181,6 +189,8 @@ class GroupDescription(NamedTuple):
     assignor: str
     members: tuple[GroupMember, ...]
     coordinator: int
+    epoch: int = -1
+    assignment_epoch: int = -1
 
 
 class TransactionListing(NamedTuple):

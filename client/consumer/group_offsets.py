@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from client.errors import UnsupportedApiError, error_for
+from client.errors import KafkaError, UnsupportedApiError, error_for
 from client.topic_partition import TopicPartition
 from client.wire.connection import Connection
 from protocol.messages.offset_commit import (
@@ -61,6 +61,33 @@ async def fetch_offsets(
         request = OffsetFetchRequest(groups=[group], require_stable=stable)
     response = await connection.call(request, OffsetFetchResponse, version)
     return _offsets(group_id, response.groups if version >= _FIRST_FETCH_VERSION_WITH_GROUPS else [response])
+
+
+async def fetch_offsets_of_groups(
+    connection: Connection, group_ids: Iterable[str]
+) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
+    """Return all committed offsets, or the error, of each group.
+
+    One request (KIP-709); a broker older than Kafka 3.0 gets one for each group. Raises the errors of the connection.
+    """
+    version = connection.common_version(OffsetFetchRequest)
+    found: dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError] = {}
+    if version >= _FIRST_FETCH_VERSION_WITH_GROUPS:
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=one, topics=None) for one in group_ids])
+        for answer in (await connection.call(request, OffsetFetchResponse, version)).groups:
+            try:
+                found[answer.group_id] = _offsets(answer.group_id, [answer])
+            except KafkaError as error:
+                found[answer.group_id] = error
+        return found
+    for group_id in group_ids:
+        try:
+            found[group_id] = await fetch_offsets(connection, group_id)
+        except KafkaError as error:
+            if error.code is None:
+                raise
+            found[group_id] = error
+    return found
 
 
 def _offsets(group_id: str, answers: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata]:
