@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.controller.assignment import assign_replicas
@@ -36,6 +36,9 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """KRaft's limit: without a limit, a bad request with one large number could use all memory."""
+
+FREE_NAME_S: Final = 5.0
+"""How long the answer to a deletion waits until the name of the topic is free."""
 
 Assignment = Mapping[int, list[int]]
 
@@ -216,16 +219,46 @@ class Topics:
         return await self._metadata.wait_until(led, timeout_s)
 
     async def wait_until_deleted(self, name: str, timeout_s: float) -> bool:
-        """Wait until a topic is completely deleted, so that its name is free. False if the timeout expired first."""
+        """Wait until this broker's metadata hides a topic that is being deleted. False if the timeout expired first.
+
+        While all brokers with replicas are alive, wait some more until its name is free, so that the client can create
+        the topic again at once. Kafka does not wait for that.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        holders = await self._holders(name)
+        if not await self._metadata.wait_until(lambda snapshot: name not in snapshot.topics, timeout_s):
+            return False
+        left_s = min(deadline_s - loop.time(), FREE_NAME_S)
+        waits = [
+            asyncio.create_task(self._until_name_is_free(name)),
+            asyncio.create_task(self._metadata.wait_until(lambda now: not holders <= now.brokers.keys(), left_s)),
+        ]
+        try:
+            await asyncio.wait(waits, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        return True
+
+    async def _holders(self, name: str) -> set[int]:
+        """Return the brokers with replicas of a topic; none if it does not exist."""
+        path = TopicZnode.path(name)
+        try:
+            data, _ = await self._registry.get(path)
+        except NoNodeError:
+            return set()
+        return {broker for replicas in TopicZnode.decode(data, path).partitions.values() for broker in replicas}
+
+    async def _until_name_is_free(self, name: str) -> None:
         path = TopicZnode.path(name)
         changed = asyncio.Event()
         watch = self._registry.watch_data(path, changed.set)
         try:
-            async with asyncio.timeout(timeout_s):
-                await _wait_until_deleted(self._registry, path, changed)
-                return await self._metadata.wait_until(lambda snapshot: name not in snapshot.topics, timeout_s)
-        except TimeoutError:
-            return False
+            while await self._registry.exists(path) is not None:
+                await changed.wait()
+                changed.clear()
         finally:
             watch.cancel()
 
@@ -351,11 +384,3 @@ def _check_count(added: int) -> None:
 
 def _exists(name: str) -> RequestError:
     return RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-
-
-async def _wait_until_deleted(registry: Registry, path: str, changed: asyncio.Event) -> None:
-    while True:
-        changed.clear()
-        if await registry.exists(path) is None:
-            return
-        await changed.wait()

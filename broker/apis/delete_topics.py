@@ -1,4 +1,4 @@
-"""DeleteTopics: by name or, since version 6, by id. Answers when the topics are deleted, or after the timeout."""
+"""DeleteTopics: by name or, since version 6, by id. Answers when clients do not see the topics any more."""
 
 from __future__ import annotations
 

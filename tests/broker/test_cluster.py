@@ -8,10 +8,12 @@ import pytest
 
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
+from protocol.error_codes import ErrorCode
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.metadata import MetadataRequest
 from registry.embedded.store import EmbeddedStore
+from registry.znodes.topics import TopicZnode
 from support.broker import settings
 from support.polling import until
 from support.wire import append, batch, fetch, wire_client
@@ -125,3 +127,33 @@ async def test_a_topic_deleted_and_created_again_is_new_and_empty_everywhere(tmp
             await until(lambda: not leaders(first) and not leaders(second), "it is gone")
         assert len(ids) == 3
         assert first.services.replicas.partitions == second.services.replicas.partitions == {}
+
+
+async def test_a_deletion_is_answered_while_a_replica_s_broker_is_down(tmp_path, store):
+    async with contextlib.AsyncExitStack() as stack:
+        first = await stack.enter_async_context(broker(tmp_path, store, 1))
+        async with broker(tmp_path, store, 2) as second:
+            async with wire_client(first.bootstrap_servers) as client:
+                wanted = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
+                created = await client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=20_000))
+                assert created.topics[0].error_code == 0
+            await until(lambda: set(view(second)[2]) == {"t"}, "both brokers know the topic")
+        await until(lambda: view(first)[1] == [1], "the second broker is gone")
+        async with wire_client(first.bootstrap_servers) as client:
+            request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=bytes(16))], timeout_ms=600_000)
+            answer = await client.call(request)
+            assert answer.responses[0].error_code == 0
+            again = await client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=20_000))
+            assert again.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert leaders(first) == {}
+        await stack.enter_async_context(broker(tmp_path, store, 2))
+        registry = store.session()
+        await registry.start()
+        try:
+
+            async def is_free():
+                return await registry.exists(TopicZnode.path("t")) is None
+
+            await until(is_free, "the deletion is complete")
+        finally:
+            await registry.close()
