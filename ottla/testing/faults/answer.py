@@ -16,7 +16,7 @@ from ottla.testing.faults.description import CountedFault, option
 from ottla.testing.faults.errors import FaultError
 from ottla.testing.faults.names import api_of, error_of
 from ottla.testing.faults.request_faults import PASSED, Answer, Incoming, Passed
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import BrokerScene
 from ottla.testing.faults.verb import Applied
 from ottla.testing.request_topics import topics_of
 from protocol.api_keys import ApiKey, response_class
@@ -55,10 +55,9 @@ class AnswerFault(CountedFault):
             raise FaultError("answer needs one of error, empty, close and delay_s")
 
 
-async def apply_answer(scene: Scene, description: AnswerFault, fault: ActiveFault) -> Applied:
+async def apply_answer(scene: BrokerScene, description: AnswerFault, fault: ActiveFault) -> Applied:
     """Answer requests as described, until the fault is healed."""
-    if description.broker is not None:
-        scene.member(description.broker)
+    scene.require(description.broker)
     key = api_of(description.api)
     rule = _Rule(scene, description, fault).answer
     scene.requests.add(key, rule)
@@ -72,7 +71,7 @@ async def apply_answer(scene: Scene, description: AnswerFault, fault: ActiveFaul
 class _Rule:
     """See `request_faults.Rule`."""
 
-    def __init__(self, scene: Scene, description: AnswerFault, fault: ActiveFault) -> None:
+    def __init__(self, scene: BrokerScene, description: AnswerFault, fault: ActiveFault) -> None:
         self._scene = scene
         self._description = description
         self._fault = fault

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import Description, Fault, option
 from ottla.testing.faults.errors import FaultError
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import ClusterScene
 from ottla.testing.faults.verb import Applied
 from ottla.testing.member import MemberState
 from protocol.errors import CorruptRecordError
@@ -56,7 +56,7 @@ class FoundBatch(NamedTuple):
     size: int
 
 
-async def apply_corrupt(scene: Scene, description: CorruptFault, fault: ActiveFault) -> Applied:
+async def apply_corrupt(scene: ClusterScene, description: CorruptFault, fault: ActiveFault) -> Applied:
     """Change a byte."""
     batch = await asyncio.to_thread(
         _find, scene.member(description.broker).log_dirs, description.topic, description.partition, description.offset
@@ -71,7 +71,7 @@ async def apply_corrupt(scene: Scene, description: CorruptFault, fault: ActiveFa
     return Applied({"file": str(batch.path), "position": batch.position + batch.size - 1}, heal)
 
 
-async def apply_truncate(scene: Scene, description: TruncateAction, fault: ActiveFault) -> Applied:
+async def apply_truncate(scene: ClusterScene, description: TruncateAction, fault: ActiveFault) -> Applied:
     """Leave half of the batch in the file."""
     member = scene.member(description.broker)
     if member.state is not MemberState.STOPPED:

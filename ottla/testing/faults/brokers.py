@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import Description, Fault, option
 from ottla.testing.faults.errors import FaultError
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import ClusterMember, ClusterScene
 from ottla.testing.faults.verb import Applied
-from ottla.testing.member import Member, MemberState
+from ottla.testing.member import MemberState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,21 +55,21 @@ class RestartAction(Description):
     kill: bool = option("End it as SIGKILL does instead of a clean stop.", False)
 
 
-async def apply_stop(scene: Scene, description: StopFault, fault: ActiveFault) -> Applied:
+async def apply_stop(scene: ClusterScene, description: StopFault, fault: ActiveFault) -> Applied:
     """Stop a broker."""
     member = _member(scene, description.broker, MemberState.RUNNING, MemberState.PAUSED)
     await member.stop()
     return _stopped(member)
 
 
-async def apply_kill(scene: Scene, description: KillFault, fault: ActiveFault) -> Applied:
+async def apply_kill(scene: ClusterScene, description: KillFault, fault: ActiveFault) -> Applied:
     """Kill a broker."""
     member = _member(scene, description.broker, MemberState.RUNNING, MemberState.PAUSED)
     await member.kill()
     return _stopped(member)
 
 
-async def apply_pause(scene: Scene, description: PauseFault, fault: ActiveFault) -> Applied:
+async def apply_pause(scene: ClusterScene, description: PauseFault, fault: ActiveFault) -> Applied:
     """Pause a broker."""
     member = _member(scene, description.broker, MemberState.RUNNING)
     await member.pause()
@@ -81,21 +81,21 @@ async def apply_pause(scene: Scene, description: PauseFault, fault: ActiveFault)
     return Applied({"broker": member.id}, heal, lambda: member.state is not MemberState.PAUSED)
 
 
-async def apply_start(scene: Scene, description: StartAction, fault: ActiveFault) -> Applied:
+async def apply_start(scene: ClusterScene, description: StartAction, fault: ActiveFault) -> Applied:
     """Start a broker."""
     member = _member(scene, description.broker, MemberState.STOPPED)
     await member.start()
     return Applied({"broker": member.id}, None)
 
 
-async def apply_resume(scene: Scene, description: ResumeAction, fault: ActiveFault) -> Applied:
+async def apply_resume(scene: ClusterScene, description: ResumeAction, fault: ActiveFault) -> Applied:
     """Resume a broker."""
     member = _member(scene, description.broker, MemberState.PAUSED)
     await member.resume()
     return Applied({"broker": member.id}, None)
 
 
-async def apply_restart(scene: Scene, description: RestartAction, fault: ActiveFault) -> Applied:
+async def apply_restart(scene: ClusterScene, description: RestartAction, fault: ActiveFault) -> Applied:
     """Restart a broker."""
     member = _member(scene, description.broker, MemberState.RUNNING, MemberState.PAUSED)
     await (member.kill() if description.kill else member.stop())
@@ -103,7 +103,7 @@ async def apply_restart(scene: Scene, description: RestartAction, fault: ActiveF
     return Applied({"broker": member.id}, None)
 
 
-def _stopped(member: Member) -> Applied:
+def _stopped(member: ClusterMember) -> Applied:
     async def heal() -> None:
         if member.state is MemberState.STOPPED:
             await member.start()
@@ -111,7 +111,7 @@ def _stopped(member: Member) -> Applied:
     return Applied({"broker": member.id}, heal, lambda: member.state is not MemberState.STOPPED)
 
 
-def _member(scene: Scene, broker_id: int, *states: MemberState) -> Member:
+def _member(scene: ClusterScene, broker_id: int, *states: MemberState) -> ClusterMember:
     """Return a broker in one of these states. Raises FaultError."""
     member = scene.member(broker_id)
     if member.state not in states:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import Fault, option
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import BrokerScene
 from ottla.testing.faults.verb import Applied
 
 
@@ -21,9 +21,9 @@ class SkewClockFault(Fault):
     broker: int | None = option("The id of the broker; without it, all brokers.", None)
 
 
-async def apply_skew_clock(scene: Scene, description: SkewClockFault, fault: ActiveFault) -> Applied:
+async def apply_skew_clock(scene: BrokerScene, description: SkewClockFault, fault: ActiveFault) -> Applied:
     """Set clocks forward or back. Several faults add up."""
-    ids = list(scene.members) if description.broker is None else [scene.member(description.broker).id]
+    ids = scene.chosen(description.broker)
     offset_ms = round(description.offset_s * 1000)
     for broker_id in ids:
         scene.clocks[broker_id].skew_ms += offset_ms

@@ -14,7 +14,7 @@ from ottla.testing.faults.description import Description, Fault, option
 from ottla.testing.faults.errors import FaultError
 from ottla.testing.faults.flow import NORMAL, Conditions
 from ottla.testing.faults.network import Rule
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import BrokerScene
 from ottla.testing.faults.verb import Applied
 
 
@@ -110,38 +110,36 @@ class BlackholeFault(DirectedFault):
     """Deliver no bytes of connections, which stay open, until the fault is healed; then deliver all."""
 
 
-async def apply_cut(scene: Scene, description: CutFault, fault: ActiveFault) -> Applied:
+async def apply_cut(scene: BrokerScene, description: CutFault, fault: ActiveFault) -> Applied:
     """Reset the connections of the description."""
     return Applied({"connections": _reset(scene, _rule(scene, description))}, None)
 
 
-async def apply_refuse(scene: Scene, description: RefuseFault, fault: ActiveFault) -> Applied:
+async def apply_refuse(scene: BrokerScene, description: RefuseFault, fault: ActiveFault) -> Applied:
     """Refuse new connections of the description."""
     rule = _rule(scene, description, refuses=True)
     applied = _lasting(scene, rule)
     return Applied({"connections": 0 if description.keep else _reset(scene, rule)}, applied.heal)
 
 
-async def apply_delay(scene: Scene, description: DelayFault, fault: ActiveFault) -> Applied:
+async def apply_delay(scene: BrokerScene, description: DelayFault, fault: ActiveFault) -> Applied:
     """Delay the bytes of the connections of the description."""
     return _directed(scene, description, Conditions(delay_s=description.delay_s))
 
 
-async def apply_throttle(scene: Scene, description: ThrottleFault, fault: ActiveFault) -> Applied:
+async def apply_throttle(scene: BrokerScene, description: ThrottleFault, fault: ActiveFault) -> Applied:
     """Limit the rate of the connections of the description."""
     return _directed(scene, description, Conditions(bytes_per_s=description.bytes_per_s))
 
 
-async def apply_blackhole(scene: Scene, description: BlackholeFault, fault: ActiveFault) -> Applied:
+async def apply_blackhole(scene: BrokerScene, description: BlackholeFault, fault: ActiveFault) -> Applied:
     """Hold the bytes of the connections of the description."""
     return _directed(scene, description, Conditions(held=True))
 
 
-def _rule(scene: Scene, described: CutFault | ConnectionFault, **consequences: Any) -> Rule:
+def _rule(scene: BrokerScene, described: CutFault | ConnectionFault, **consequences: Any) -> Rule:
     """Return the rule for the connections of a description. Raises FaultError for an unknown broker."""
-    for broker_id in (described.broker, described.peer):
-        if broker_id is not None:
-            scene.member(broker_id)
+    scene.require(described.broker, described.peer)
     return Rule(
         broker=described.broker,
         client_id=described.client_id,
@@ -151,13 +149,13 @@ def _rule(scene: Scene, described: CutFault | ConnectionFault, **consequences: A
     )
 
 
-def _directed(scene: Scene, described: DirectedFault, conditions: Conditions) -> Applied:
+def _directed(scene: BrokerScene, described: DirectedFault, conditions: Conditions) -> Applied:
     inbound = NORMAL if described.direction == "from" else conditions
     outbound = NORMAL if described.direction == "to" else conditions
     return _lasting(scene, _rule(scene, described, inbound=inbound, outbound=outbound))
 
 
-def _lasting(scene: Scene, rule: Rule) -> Applied:
+def _lasting(scene: BrokerScene, rule: Rule) -> Applied:
     network = scene.network
     network.add(rule)
 
@@ -167,7 +165,7 @@ def _lasting(scene: Scene, rule: Rule) -> Applied:
     return Applied({"connections": len(network.links(rule))}, heal)
 
 
-def _reset(scene: Scene, rule: Rule) -> int:
+def _reset(scene: BrokerScene, rule: Rule) -> int:
     links = scene.network.links(rule)
     for link in links:
         link.reset()

@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from ottla.testing.faults.engine import Engine
 from ottla.testing.faults.errors import FaultError, UnknownFaultError
 from ottla.testing.faults.options import from_json
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import ClusterScene
 from ottla.testing.faults.verbs import VERBS
-from ottla.testing.requests import CapturedRequest, chooser
 
 HOST: Final = "127.0.0.1"
 _MAX_DIGITS: Final = 18
@@ -35,7 +34,7 @@ _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 class Control:
     """Serves the control API of one cluster, in the event loop of its brokers."""
 
-    def __init__(self, scene: Scene, engine: Engine) -> None:
+    def __init__(self, scene: ClusterScene, engine: Engine) -> None:
         self._scene = scene
         self._engine = engine
         self._runner: web.AppRunner | None = None
@@ -97,13 +96,13 @@ class Control:
     async def _requests(self, request: web.Request) -> web.Response:
         query = request.query
         broker = query.get("broker")
-        chosen = chooser(
-            query.get("api"),
-            query.get("client_id"),
-            query.get("topic"),
-            None if broker is None else _number("broker", broker),
-        )
-        return web.json_response({"requests": [_as_json(one) for one in await self._scene.captured.chosen(chosen)]})
+        chosen = {
+            "api": query.get("api"),
+            "client_id": query.get("client_id"),
+            "topic": query.get("topic"),
+            "broker": None if broker is None else _number("broker", broker),
+        }
+        return web.json_response({"requests": await self._scene.requests_seen(chosen)})
 
 
 def _number(name: str, text: str) -> int:
@@ -113,21 +112,6 @@ def _number(name: str, text: str) -> int:
     if len(text) > _MAX_DIGITS:
         raise FaultError(f"{name}={text[:_MAX_DIGITS]}…: must have at most {_MAX_DIGITS} digits")
     return int(text)
-
-
-def _as_json(one: CapturedRequest) -> dict[str, Any]:
-    return {
-        "number": one.number,
-        "broker": one.broker,
-        "api": one.api,
-        "version": one.version,
-        "client_id": one.client_id,
-        "topics": sorted(one.topics),
-        "size_bytes": one.size_bytes,
-        "received_ms": one.received_ms,
-        "error": None if one.error_code is None else one.error_code.name,
-        "is_over": one.is_over,
-    }
 
 
 @web.middleware

@@ -9,7 +9,7 @@ from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import CountedFault, Fault, option
 from ottla.testing.faults.errors import FaultError
 from ottla.testing.faults.request_faults import PASSED, Answer, Incoming, Passed, Rule
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import BrokerScene
 from ottla.testing.faults.verb import Applied
 from protocol.api_keys import ApiKey
 from protocol.message import Message
@@ -51,10 +51,9 @@ def _check_delay(delay_s: float) -> None:
         raise FaultError(f"delay_s={delay_s:g}: must be above 0")
 
 
-async def apply_delay_commits(scene: Scene, description: DelayCommitsFault, fault: ActiveFault) -> Applied:
+async def apply_delay_commits(scene: BrokerScene, description: DelayCommitsFault, fault: ActiveFault) -> Applied:
     """Hold OffsetCommit and TxnOffsetCommit back."""
-    if description.broker is not None:
-        scene.member(description.broker)
+    scene.require(description.broker)
 
     def rule(incoming: Incoming) -> Answer | Literal[Passed.PASSED]:
         if description.broker not in (None, incoming.broker_id):
@@ -66,11 +65,11 @@ async def apply_delay_commits(scene: Scene, description: DelayCommitsFault, faul
     return _ruled(scene, rule, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT)
 
 
-async def apply_delay_replication(scene: Scene, description: DelayReplicationFault, fault: ActiveFault) -> Applied:
+async def apply_delay_replication(
+    scene: BrokerScene, description: DelayReplicationFault, fault: ActiveFault
+) -> Applied:
     """Hold the Fetch requests of followers back."""
-    for broker_id in (description.broker, description.follower):
-        if broker_id is not None:
-            scene.member(broker_id)
+    scene.require(description.broker, description.follower)
 
     def rule(incoming: Incoming) -> Answer | Literal[Passed.PASSED]:
         follower = _follower(incoming.request)
@@ -83,7 +82,7 @@ async def apply_delay_replication(scene: Scene, description: DelayReplicationFau
     return _ruled(scene, rule, ApiKey.FETCH)
 
 
-def _ruled(scene: Scene, rule: Rule, *keys: ApiKey) -> Applied:
+def _ruled(scene: BrokerScene, rule: Rule, *keys: ApiKey) -> Applied:
     for key in keys:
         scene.requests.add(key, rule)
 

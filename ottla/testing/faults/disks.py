@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -17,9 +17,9 @@ from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import CountedFault, Fault, option
 from ottla.testing.faults.disk_files import DiskRule, Operation
 from ottla.testing.faults.errors import FaultError
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import BrokerScene, ClusterScene
 from ottla.testing.faults.verb import Applied
-from ottla.testing.member import Member, MemberState
+from ottla.testing.member import MemberState
 
 _POLL_S: Final = 0.01
 _BROKER: Final = "The id of the broker; without it, all brokers."
@@ -68,17 +68,17 @@ class SlowDiskFault(Fault):
             raise FaultError(f"delay_s={self.delay_s:g}: must be above 0")
 
 
-async def apply_fill_disk(scene: Scene, description: FillDiskFault, fault: ActiveFault) -> Applied:
+async def apply_fill_disk(scene: BrokerScene, description: FillDiskFault, fault: ActiveFault) -> Applied:
     """Let disks be full. Each log directory is a disk of its own."""
     rules = {
         broker_id: [DiskRule((path,), room=description.room_bytes, on_effect=_counted(fault)) for path in paths]
-        for broker_id, paths in _directories(scene, description.broker, description.log_dir).items()
+        for broker_id, paths in _local_directories(scene, description).items()
     }
     return _applied(scene, rules)
 
 
-async def apply_fail_disk(scene: Scene, description: FailDiskFault, fault: ActiveFault) -> Applied:
-    """Let operations fail. Healing starts the brokers again that have ended."""
+async def apply_fail_disk(scene: BrokerScene, description: FailDiskFault, fault: ActiveFault) -> Applied:
+    """Let operations fail. `recover` is the second part of healing."""
     operations: dict[str, frozenset[Operation]] = {
         "read": frozenset({"read"}),
         "write": frozenset({"write"}),
@@ -94,28 +94,21 @@ async def apply_fail_disk(scene: Scene, description: FailDiskFault, fault: Activ
                 on_effect=_noticed(fault),
             )
         ]
-        for broker_id, paths in _directories(scene, description.broker, description.log_dir).items()
-    }
-    applied = _applied(scene, rules)
-
-    async def heal() -> None:
-        assert applied.heal is not None
-        await applied.heal()
-        await _recover(scene, rules)
-
-    return Applied(applied.did, heal)
-
-
-async def apply_slow_disk(scene: Scene, description: SlowDiskFault, fault: ActiveFault) -> Applied:
-    """Let disks be slow."""
-    rules = {
-        broker_id: [DiskRule(tuple(paths), delay_s=description.delay_s, on_effect=_counted(fault))]
-        for broker_id, paths in _directories(scene, description.broker, description.log_dir).items()
+        for broker_id, paths in _local_directories(scene, description).items()
     }
     return _applied(scene, rules)
 
 
-def _applied(scene: Scene, rules: dict[int, list[DiskRule]]) -> Applied:
+async def apply_slow_disk(scene: BrokerScene, description: SlowDiskFault, fault: ActiveFault) -> Applied:
+    """Let disks be slow."""
+    rules = {
+        broker_id: [DiskRule(tuple(paths), delay_s=description.delay_s, on_effect=_counted(fault))]
+        for broker_id, paths in _local_directories(scene, description).items()
+    }
+    return _applied(scene, rules)
+
+
+def _applied(scene: BrokerScene, rules: dict[int, list[DiskRule]]) -> Applied:
     for broker_id, of_broker in rules.items():
         for rule in of_broker:
             scene.disks[broker_id].add(rule)
@@ -131,19 +124,21 @@ def _applied(scene: Scene, rules: dict[int, list[DiskRule]]) -> Applied:
     return Applied(did, heal)
 
 
-async def _recover(scene: Scene, broker_ids: Iterable[int]) -> None:
+async def recover(scene: ClusterScene, description: FailDiskFault) -> None:
     """Start the brokers again that have ended because no log directory was left."""
-    for broker_id in broker_ids:
+    for broker_id in brokers_with(scene, description):
         member = scene.member(broker_id)
-        while member.state is MemberState.RUNNING and not _log_dirs_online(member):  # noqa: ASYNC110
+        while member.state is MemberState.RUNNING and not await _has_log_dir(scene, broker_id):  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
         if member.state is MemberState.STOPPED and member.failure is not None:
             await member.start()
 
 
-def _log_dirs_online(member: Member) -> bool:
-    services = None if member.broker is None else member.broker.services
-    return services is None or bool(services.logs.dirs.online)
+async def _has_log_dir(scene: ClusterScene, broker_id: int) -> bool:
+    try:
+        return bool(await scene.ask(broker_id, "has_log_dir"))
+    except FaultError:  # the broker has just ended
+        return False
 
 
 def _counted(fault: ActiveFault) -> Callable[[], None]:
@@ -166,10 +161,20 @@ def _noticed(fault: ActiveFault) -> Callable[[], None]:
     return notice
 
 
-def _directories(scene: Scene, broker_id: int | None, log_dir: str | None) -> dict[int, list[str]]:
+def brokers_with(scene: ClusterScene, description: Any) -> list[int]:
+    """Return the brokers with the log directories of a description. Raises FaultError."""
+    ids = list(scene.members) if description.broker is None else [scene.member(description.broker).id]
+    return list(_directories({one: scene.members[one].log_dirs for one in ids}, description.log_dir))
+
+
+def _local_directories(scene: BrokerScene, description: Any) -> dict[int, list[str]]:
+    ids = scene.chosen(description.broker)
+    return _directories({one: scene.local[one].log_dirs for one in ids}, description.log_dir)
+
+
+def _directories(log_dirs: dict[int, list[str]], log_dir: str | None) -> dict[int, list[str]]:
     """Return the absolute paths of the log directories that are meant, by broker. Raises FaultError."""
-    ids = list(scene.members) if broker_id is None else [scene.member(broker_id).id]
-    every = {one: [os.path.abspath(path) for path in scene.member(one).log_dirs] for one in ids}  # noqa: PTH100
+    every = {one: [os.path.abspath(path) for path in paths] for one, paths in log_dirs.items()}  # noqa: PTH100
     if log_dir is None:
         return every
     wanted = os.path.abspath(log_dir)  # noqa: PTH100 - paths are strings here

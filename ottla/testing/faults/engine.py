@@ -16,7 +16,7 @@ from typing import Any
 from ottla.testing.faults.active_fault import ActiveFault, Heal
 from ottla.testing.faults.description import Description, Fault
 from ottla.testing.faults.errors import UnknownFaultError
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import ClusterScene
 from ottla.testing.faults.verb import Verb
 from ottla.testing.faults.verbs import VERBS
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class Engine:
     """The faults of a cluster. All methods must be called in the event loop of its brokers."""
 
-    def __init__(self, scene: Scene, verbs: Mapping[str, Verb] = VERBS) -> None:
+    def __init__(self, scene: ClusterScene, verbs: Mapping[str, Verb] = VERBS) -> None:
         """scene: what the verbs act on."""
         self._scene = scene
         self._verbs = {verb.description: verb for verb in verbs.values()}
@@ -50,7 +50,7 @@ class Engine:
         logger.info("fault %d: %s", fault.id, description)
         if applied.heal is not None:
             self._active[fault.id] = fault
-            self._heals[fault.id] = applied.heal
+            self._heals[fault.id] = self._healing_of(verb, description, applied.heal)
             if applied.is_over is not None:
                 self._over[fault.id] = applied.is_over
             if isinstance(description, Fault) and description.for_s is not None:
@@ -58,6 +58,17 @@ class Engine:
             if fault.is_used_up:  # while the verb was at work
                 self._end_later(fault.id)
         return fault.as_json()
+
+    def _healing_of(self, verb: Verb, description: Description, heal: Heal) -> Heal:
+        recover = verb.recover
+        if recover is None:
+            return heal
+
+        async def heal_and_recover() -> None:
+            await heal()
+            await recover(self._scene, description)
+
+        return heal_and_recover
 
     def active(self) -> list[dict[str, Any]]:
         """Return the faults in effect, the oldest first. See `ActiveFault.as_json`."""

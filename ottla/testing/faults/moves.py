@@ -10,24 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from broker.broker import Broker
-from broker.controller.controller import Controller
-from broker.controller.elections import ElectionType
-from broker.errors import RequestError
-from broker.services import Services
 from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import Description, option
 from ottla.testing.faults.errors import FaultError
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import ClusterScene
 from ottla.testing.faults.verb import Applied
 from ottla.testing.member import MemberState
-from protocol.error_codes import ErrorCode
-from registry.errors import RegistryError
-from registry.interface import Check, Create, Delete, Op, Set
-from registry.znodes.brokers import BrokerZnode
-from registry.znodes.controller import ControllerEpochZnode, ControllerZnode
 
 TIMEOUT_S: Final = 30.0
 """How long brokers may take to elect and to learn of it."""
@@ -65,159 +55,92 @@ class MoveControllerAction(Description):
     to: int | None = option(_TO, None)
 
 
-async def apply_move_leader(scene: Scene, description: MoveLeaderAction, fault: ActiveFault) -> Applied:
+async def apply_move_leader(scene: ClusterScene, description: MoveLeaderAction, fault: ActiveFault) -> Applied:
     """Move the leader of a partition."""
     key = (description.topic, description.partition)
     source, target = await _move_leader(scene, key, description.to)
     return Applied({"from": source, "to": target}, None)
 
 
-async def apply_move_coordinator(scene: Scene, description: MoveCoordinatorAction, fault: ActiveFault) -> Applied:
+async def apply_move_coordinator(
+    scene: ClusterScene, description: MoveCoordinatorAction, fault: ActiveFault
+) -> Applied:
     """Move the leader of the partition with the group or the transactional id."""
-    coordination = _services(_some_broker(scene)).coordination
-    if description.group is not None:
-        log, name = coordination.group_log, description.group
-    else:
-        assert description.transactional_id is not None  # see __post_init__
-        log, name = coordination.transaction_log, description.transactional_id
-    await log.ensure_exists()
-    key = (log.topic, log.partition_for(name))
-    source, target = await _move_leader(scene, key, description.to)
-    return Applied({"from": source, "to": target, "topic": key[0], "partition": key[1]}, None)
+    running = _running(scene)
+    if not running:
+        raise FaultError("no broker runs")
+    topic, partition = await scene.ask(
+        running[0], "coordinator_partition", description.group, description.transactional_id
+    )
+    source, target = await _move_leader(scene, (topic, partition), description.to)
+    return Applied({"from": source, "to": target, "topic": topic, "partition": partition}, None)
 
 
-async def apply_move_controller(scene: Scene, description: MoveControllerAction, fault: ActiveFault) -> Applied:
+async def apply_move_controller(scene: ClusterScene, description: MoveControllerAction, fault: ActiveFault) -> Applied:
     """Replace `/controller` in the session of the new controller, which then takes office."""
-    source = (await _controller(scene)).broker_id
+    source = await _controller(scene)
     if description.to is None:
         others = [one for one in _running(scene) if one != source]
         if not others:
             raise FaultError("move_controller: no other broker runs")
-        target = min(others)
+        target = others[0]
     else:
         target = description.to
         _require_running(scene, target)
     if target == source:
         raise FaultError(f"to={target}: the broker is the controller already")
-    await _until(partial(_take_controller, scene, target), f"broker {target} is elected")
-    await _until_known(scene, lambda broker: broker.metadata.snapshot.controller_id == target, "the new controller")
+    await _until(partial(scene.ask, target, "take_controller"), f"broker {target} is elected")
+    await _until_known(scene, target, "the new controller", "controller_id")
     return Applied({"from": source, "to": target}, None)
 
 
-async def _take_controller(scene: Scene, target: int) -> bool:
-    """Return False if it must be tried again."""
-    services = _services(scene.running(target))
-    registry = services.registry_access.registry
-    path = ControllerEpochZnode.path()
-    znode = ControllerZnode(broker=target, timestamp_ms=services.now_ms())
-    try:
-        _, registered = await registry.get(BrokerZnode.path(target))
-        data, stat = await registry.get(path)
-        epoch = ControllerEpochZnode.decode(data, path).epoch
-        steps: list[Op] = [
-            Check(BrokerZnode.path(target), registered.version),  # a controller must be registered
-            Delete(ControllerZnode.path()),
-            Create(ControllerZnode.path(), znode.encode(), ephemeral=True),
-            Set(path, ControllerEpochZnode(epoch=epoch + 1).encode(), stat.version),
-        ]
-        await registry.multi(steps)
-    except RegistryError:  # another one was elected, or the session has expired
-        return False
-    return True
-
-
-async def _move_leader(scene: Scene, key: tuple[str, int], to: int | None) -> tuple[int, int]:
+async def _move_leader(scene: ClusterScene, key: tuple[str, int], to: int | None) -> tuple[int, int]:
     """Return the old and the new leader. Raises FaultError."""
     if to is not None:
         _require_running(scene, to)
     controller = await _controller(scene)
-    try:
-        source, target = await controller.decide("move_leader", partial(_elect, controller, key, to))
-    except RequestError as error:
-        raise FaultError(f"{key[0]}-{key[1]}: {error}") from None
-
-    def knows(broker: Broker) -> bool:
-        state = broker.metadata.snapshot.partition(*key)
-        return state is not None and state.leader == target
-
-    await _until_known(scene, knows, "the new leader")
+    source, target = await scene.ask(controller, "move_leader", *key, to)
+    await _until_known(scene, target, "the new leader", "leader_of", *key)
     return source, target
-
-
-async def _elect(controller: Controller, key: tuple[str, int], to: int | None) -> tuple[int, int]:
-    """Put the new leader first, and elect it. Return the old and the new leader."""
-    context = controller.context
-    if not context.partition_exists(key) or key not in context.leaderships:
-        raise FaultError(f"{key[0]}-{key[1]}: the partition does not exist")
-    state = context.leaderships[key].state
-    replicas = list(context.replicas(key))
-    able = [one for one in replicas if one in state.isr and one in context.brokers]
-    if to is None:
-        others = [one for one in able if one != state.leader]
-        if not others:
-            raise FaultError(f"{key[0]}-{key[1]}: no other replica is in sync; the replicas in sync are {state.isr}")
-        target = others[0]
-    elif to not in replicas:
-        raise FaultError(f"to={to}: the broker is no replica of {key[0]}-{key[1]}; the replicas are {replicas}")
-    elif to not in able:
-        raise FaultError(f"to={to}: the replica is not in sync; the replicas in sync are {state.isr}")
-    else:
-        target = to
-    if target == state.leader:
-        raise FaultError(f"to={target}: the broker is the leader of {key[0]}-{key[1]} already")
-    await controller.reassignments.submit(key, [target, *(one for one in replicas if one != target)])
-    code, text = (await controller.elections.elect([key], ElectionType.PREFERRED))[key]
-    if code is not ErrorCode.NONE:
-        raise FaultError(f"{key[0]}-{key[1]}: {text or code.name}")
-    return state.leader, target
 
 
 # -- brokers -----------------------------------------------------------------------------------------------------------
 
 
-def _running(scene: Scene) -> dict[int, Broker]:
-    return {
-        broker_id: member.broker
-        for broker_id, member in scene.members.items()
-        if member.state is MemberState.RUNNING and member.broker is not None
-    }
+def _running(scene: ClusterScene) -> list[int]:
+    """Return the ids of the brokers that run, the lowest first."""
+    return sorted(broker_id for broker_id, member in scene.members.items() if member.state is MemberState.RUNNING)
 
 
-def _require_running(scene: Scene, broker_id: int) -> None:
+def _require_running(scene: ClusterScene, broker_id: int) -> None:
     scene.member(broker_id)
     if broker_id not in _running(scene):
         raise FaultError(f"to={broker_id}: the broker does not run")
 
 
-def _some_broker(scene: Scene) -> Broker:
-    running = _running(scene)
-    if not running:
-        raise FaultError("no broker runs")
-    return running[min(running)]
-
-
-def _services(broker: Broker) -> Services:
-    if broker.services is None:
-        raise FaultError("the broker has not started yet")
-    return broker.services
-
-
-async def _controller(scene: Scene) -> Controller:
+async def _controller(scene: ClusterScene) -> int:
     """Return the controller that is in office; wait for an election."""
-    found: list[Controller] = []
+    found: list[int] = []
 
     async def look() -> bool:
-        candidates = [broker.controller for broker in _running(scene).values()]
-        found.extend(one for one in candidates if one is not None and one.is_active)
+        found.extend([one for one in _running(scene) if await _told(scene, one, "is_controller")])
         return bool(found)
 
     await _until(look, "there is a controller")
     return found[0]
 
 
-async def _until_known(scene: Scene, knows: Callable[[Broker], bool], what: str) -> None:
+async def _told(scene: ClusterScene, broker_id: int, operation: str, *arguments: str | int) -> Any:
+    """Return what a broker answers; None if it has just ended."""
+    try:
+        return await scene.ask(broker_id, operation, *arguments)
+    except FaultError:
+        return None
+
+
+async def _until_known(scene: ClusterScene, expected: int, what: str, operation: str, *arguments: str | int) -> None:
     async def check() -> bool:
-        return all(knows(broker) for broker in _running(scene).values())
+        return all([await _told(scene, one, operation, *arguments) == expected for one in _running(scene)])
 
     await _until(check, f"all brokers know {what}")
 

@@ -11,11 +11,12 @@ import errno
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from client.wire.network import LISTEN_BACKLOG, AsyncioNetwork, Network, Server
 from ottla.testing.faults.flow import NORMAL, Conditions
 from ottla.testing.faults.link import Link
+from ottla.testing.faults.openers import LocalOpeners, Openers
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -63,11 +64,11 @@ class Rule:
 class NetworkFaults:
     """The connections that the brokers of a cluster have accepted, and the rules for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, openers: Openers | None = None) -> None:
+        """openers: the connections that brokers open; by default those of this process."""
+        self._openers = openers or LocalOpeners()
         self._rules: list[Rule] = []
         self._links: dict[Link, None] = {}
-        self._ports: dict[int, int] = {}  # the broker that listens on a port
-        self._opened: dict[Any, tuple[int, asyncio.BaseTransport]] = {}  # by local address: connections of brokers
         self._waiting: set[asyncio.Future[None]] = set()  # brokers that cannot connect
 
     def network(self, broker_id: int, network: Network | None = None) -> FaultyNetwork:
@@ -113,8 +114,7 @@ class NetworkFaults:
 
     def opener(self, host: str, port: int) -> int | None:
         """Return the broker that opened a connection from this address; None for a client."""
-        found = self._opened.get((host, port))
-        return None if found is None or found[1].is_closing() else found[0]
+        return self._openers.find(host, port)
 
     def _opener(self, link: Link) -> int | None:
         return None if link.peer is None else self.opener(str(link.peer[0]), int(link.peer[1]))
@@ -129,18 +129,15 @@ class NetworkFaults:
 
     def listens(self, broker_id: int, port: int) -> None:
         """Take note of a port of a broker."""
-        self._ports[port] = broker_id
+        self._openers.listens(broker_id, port)
 
     def opened(self, broker_id: int, transport: asyncio.BaseTransport) -> None:
         """Take note of a connection that a broker has opened."""
-        self._opened = {address: one for address, one in self._opened.items() if not one[1].is_closing()}
-        address = transport.get_extra_info("sockname")
-        if address is not None:
-            self._opened[str(address[0]), int(address[1])] = (broker_id, transport)
+        self._openers.opened(broker_id, transport)
 
     async def until_reachable(self, broker_id: int, port: int) -> None:
         """Wait until a broker can connect to a port. Raises ConnectionRefusedError."""
-        acceptor = self._ports.get(port)
+        acceptor = self._openers.acceptor(port)
         while acceptor is not None:
             rules = [rule for rule in self._rules if rule.between(broker_id, acceptor) is not None]
             if any(rule.refuses for rule in rules):

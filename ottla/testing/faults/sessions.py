@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.description import Description, option
-from ottla.testing.faults.errors import FaultError
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import ClusterScene
 from ottla.testing.faults.verb import Applied
 
 
@@ -18,15 +17,7 @@ class ExpireSessionAction(Description):
     broker: int = option("The id of the broker.")
 
 
-async def apply_expire_session(scene: Scene, description: ExpireSessionAction, fault: ActiveFault) -> Applied:
+async def apply_expire_session(scene: ClusterScene, description: ExpireSessionAction, fault: ActiveFault) -> Applied:
     """End the session in the registry, as after a long pause of the broker."""
-    scene.running(description.broker)
-    session = scene.member(description.broker).session
-    if session is None:
-        raise FaultError(
-            f"broker={description.broker}: only sessions of the embedded registry can be expired;"
-            " this broker uses ZooKeeper, or does not run"
-        )
-    session_id = session.session_id
-    await session.expire()
+    session_id = await scene.ask(scene.member(description.broker).id, "expire_session")
     return Applied({"broker": description.broker, "session": session_id}, None)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ottla.testing.faults.active_fault import ActiveFault, Heal
 from ottla.testing.faults.description import Description
-from ottla.testing.faults.scene import Scene
+from ottla.testing.faults.scene import ClusterScene
 
 
 class Applied(NamedTuple):
@@ -26,10 +26,17 @@ class Verb(NamedTuple):
 
     name: str
     description: type[Description]
-    apply: Callable[[Scene, Any, ActiveFault], Awaitable[Applied]]
-    """Does what the description says, in the event loop of the brokers. Raises FaultError if it is not possible."""
+    apply: Callable[[Any, Any, ActiveFault], Awaitable[Applied]]
+    """Does what the description says, in the event loop of the brokers. Raises FaultError if it is not possible.
+
+    It gets a `ClusterScene`, or with `targets` a `BrokerScene`."""
     example: Description
     """For the documentation, and for a test on a cluster of the brokers 1, 2 and 3 with the topic `orders`."""
+
+    targets: Callable[[ClusterScene, Any], list[int]] | None = None
+    """The ids of the brokers in which the verb acts, if it acts within brokers. Raises FaultError for unknown ones."""
+    recover: Callable[[ClusterScene, Any], Awaitable[None]] | None = None
+    """What follows when the fault is healed."""
 
     @property
     def summary(self) -> str:
