@@ -178,9 +178,12 @@ class Producer(TransactionalProducer):
     ) -> RecordMetadata:
         """Send a record, wait until it is acknowledged, and return where it was written.
 
-        Raises the broker's error, DeliveryTimeoutError, ClosedError, RecordTooLargeError for a record above
-        `max_request_size`, or IllegalStateError outside a transaction. To have many records in flight, use
-        `send_nowait`, or gather several `send`. If the call is cancelled, the record may still be written, in order.
+        A record for a partition that is not known waits for it, at most `max_block_ms`: partitions may be added.
+
+        Raises the broker's error, UnknownTopicOrPartitionError, DeliveryTimeoutError, ClosedError, RecordTooLargeError
+        for a record above `max_request_size`, or IllegalStateError outside a transaction. To have many records in
+        flight, use `send_nowait`, or gather several `send`. If the call is cancelled, the record may still be written,
+        in order.
         """
         record = self._record(topic, value, key, timestamp_ms, headers)
         await self._take_memory(record[5])
@@ -264,12 +267,10 @@ class Producer(TransactionalProducer):
         """
         return self._sender.retried_error()
 
-    async def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
+    async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic. The broker creates an unknown topic if it is configured to. Raises the broker's
-        error. refresh: ask a broker even if they are known, as the topic may have more by now.
+        error.
         """
-        if refresh:
-            await self._cluster.refresh([topic])
         found = await self._cluster.topic(topic, timeout_s=self._options.max_block_s)
         return list(found.partitions)
 

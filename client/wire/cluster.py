@@ -287,11 +287,14 @@ class Cluster:
         finally:
             self._refreshing = False
 
-    async def topic(self, name: str, *, timeout_s: float, tolerate_unknown_s: float | None = None) -> TopicMetadata:
-        """A topic's metadata, requested if it is not known yet.
+    async def topic(
+        self, name: str, *, timeout_s: float, tolerate_unknown_s: float | None = None, partition: int | None = None
+    ) -> TopicMetadata:
+        """A topic's metadata, requested if it is not known yet, or if it does not have this partition.
 
         The request is repeated for `tolerate_unknown_s` (None: `timeout_s`) while the broker does not know the
-        topic, as it may be under creation. Raises UnknownTopicOrPartitionError and other errors of the broker.
+        topic or the partition, as they may be under creation. Raises UnknownTopicOrPartitionError and other errors of
+        the broker.
         """
         self.track([name])
         loop = asyncio.get_running_loop()
@@ -299,18 +302,34 @@ class Cluster:
         retries = self.retries()
         while True:
             known = self.metadata.topics.get(name)
-            if known is not None and known.partitions:
+            if known is not None and known.partitions and (partition is None or partition in known.partitions):
                 return known
             response = await self.refresh([name])
-            code = next((topic.error_code for topic in response.topics if topic.name == name), _UNKNOWN_TOPIC)
-            if code:
-                rule = NAME_RULE if code == ErrorCode.INVALID_TOPIC_EXCEPTION else None
-                error = error_for(code, rule, context=f"topic {name}")
-                patience = timeout_s if tolerate_unknown_s is None or code != _UNKNOWN_TOPIC else tolerate_unknown_s
+            error = self._topic_error(name, partition, response, timeout_s)
+            if error is not None:
+                patience = (
+                    timeout_s if tolerate_unknown_s is None or error.code != _UNKNOWN_TOPIC else tolerate_unknown_s
+                )
                 if not error.retriable or loop.time() - start >= patience:
-                    self.untrack([name])
+                    if name not in self.metadata.topics:
+                        self.untrack([name])
                     raise error
                 await retries.wait()
+
+    def _topic_error(
+        self, name: str, partition: int | None, response: MetadataResponse, timeout_s: float
+    ) -> KafkaError | None:
+        """Return why an answer does not have a topic or its partition; None if it does."""
+        code = next((topic.error_code for topic in response.topics if topic.name == name), _UNKNOWN_TOPIC)
+        if code:
+            rule = NAME_RULE if code == ErrorCode.INVALID_TOPIC_EXCEPTION else None
+            return error_for(code, rule, context=f"topic {name}")
+        known = self.metadata.topics.get(name)
+        if partition is not None and (known is None or partition not in known.partitions):
+            return error_for(
+                _UNKNOWN_TOPIC, f"no partition {partition} within {timeout_s:g} s", context=f"topic {name}"
+            )
+        return None
 
     # ---- requests
 

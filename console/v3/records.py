@@ -153,7 +153,7 @@ class _Target:
         """Return the topic in the path. Raises UnknownTopicOrPartitionError."""
         topic = await call.topic()
         producer = await call.services.clients.producer()
-        return cls(call, producer, set(await producer.partitions_for(topic.name)))
+        return cls(call, producer, set(topic.partitions))
 
     async def answer_of(self, body: bytes) -> ProducedRecord | ErrorAnswer:
         """Produce a record that is given as JSON."""
@@ -199,11 +199,11 @@ class _Target:
         )
 
     async def _find(self, partition: int) -> None:
-        """Check whether the topic has grown. Raises RestError."""
-        topic = self._call.topic_name
-        self._partitions.update(await self._producer.partitions_for(topic, refresh=True))
+        """Check whether the topic has grown: a producer waits for a partition that is missing. Raises RestError."""
+        topic = await self._call.topic()
+        self._partitions.update(topic.partitions)
         if partition not in self._partitions:
-            raise RestError(404, f"there is no partition {TopicPartition(topic, partition)}", PARTITION_NOT_FOUND)
+            raise RestError(404, f"there is no partition {TopicPartition(topic.name, partition)}", PARTITION_NOT_FOUND)
 
 
 class _Lines:

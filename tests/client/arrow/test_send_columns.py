@@ -78,6 +78,18 @@ async def test_without_keys_batches_go_to_all_partitions(broker, topic):
     assert {one.partition for one in await asyncio.to_thread(contents, broker, topic)} == {0, 1, 2}
 
 
+async def test_records_for_partitions_that_were_added_a_moment_ago(broker, topic):
+    async with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        await admin.create_topic(topic, partitions=1)
+        async with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            await producer.send_columns(topic, [b"x"], partition=0)
+            await admin.create_partitions(topic, 3)
+            assert (await producer.send(topic, b"x", partition=1)).offset == 0
+            await asyncio.gather(*await producer.send_columns(topic, [b"x"], partition=2))
+    found = await asyncio.to_thread(contents, broker, topic)
+    assert sorted(one.partition for one in found) == [0, 1, 2]
+
+
 async def test_invalid_columns_are_refused(broker, topic):
     async with Producer(bootstrap_servers=broker.bootstrap, max_request_size=1000, max_block_ms=2000) as producer:
         with pytest.raises(InvalidOptionError, match="must be set if records have keys"):

@@ -19,6 +19,7 @@ from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.produce import ProduceResponse
 from protocol.record_batch import read_batch
+from support.deadlines import DEADLINE_S
 from support.fake_broker import APPLY_AND_CLOSE, CLOSE, STALL, FakeBroker
 from support.polling import until
 
@@ -112,8 +113,41 @@ async def test_keys_choose_partitions(fake):
             key = b"%d" % number
             done = await sender.send("many", key=key)
             assert done.partition == (murmur2(key) & 0x7FFFFFFF) % 4
-        with pytest.raises(UnknownTopicOrPartitionError, match="no partition 9"):
-            await sender.send("many", partition=9)
+
+
+async def test_a_partition_that_is_added_later(fake):
+    """Records for it wait, in their order; records for other partitions of the topic do not."""
+    async with producer(fake) as sender:
+        await sender.send("t", b"first", partition=0)
+        waiting = [sender.send_nowait("t", b"%d" % number, partition=2) for number in range(3)]
+        assert (await sender.send("t", b"second", partition=0)).offset == 1
+        assert (await sender.send("t", b"third")).offset == 2
+        assert not any(future.done() for future in waiting)
+        asked = len(fake.seen(ApiKey.METADATA))
+        await until(lambda: len(fake.seen(ApiKey.METADATA)) > asked + 2, "the producer asks again and again")
+        fake.topics["t"] = 3
+        waiting.append(sender.send_nowait("t", b"3", partition=2))
+        assert [(await future)[1:3] for future in waiting] == [(2, offset) for offset in range(4)]
+    assert values(fake, partition=2) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_a_partition_that_does_not_come(fake):
+    async with producer(fake, max_block_ms=30) as sender:
+        wrong = sender.send_nowait("t", b"wrong", partition=9)
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"topic t: .* no partition 9 within 0\.03 s"):
+            await wrong
+        assert (await sender.send("t", b"right")).offset == 0
+        fake.topics["t"] = 10
+        assert (await sender.send("t", b"now right", partition=9)).offset == 0
+
+
+async def test_a_partition_that_cannot_exist_is_refused_at_once(fake):
+    async with producer(fake) as sender, asyncio.timeout(DEADLINE_S):
+        with pytest.raises(UnknownTopicOrPartitionError, match="no partition -1"):
+            await sender.send("t", partition=-1)
+    async with producer(fake, partitioner=lambda key, partitions, available: 5) as sender:
+        with pytest.raises(UnknownTopicOrPartitionError, match="no partition 5"):
+            await sender.send("t")
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])

@@ -225,7 +225,7 @@ async def test_after_an_abortable_error_only_an_abort_is_allowed(fake):
 
 @pytest.mark.parametrize("where", ["topic", "partition", "partitioner", "timeout"])
 async def test_a_record_that_cannot_be_sent_fails_the_transaction(fake, where):
-    options = {"max_block_ms": 30} if where == "topic" else {}
+    options = {"max_block_ms": 30} if where in ("topic", "partition") else {}
     if where == "partitioner":
         options["partitioner"] = lambda key, partitions, available: 1 // 0
     if where == "timeout":
