@@ -83,7 +83,7 @@ class Console:
         for path, (name, content_type) in STATIC_FILES.items():
             routes.add_get(path, _StaticFile(STATIC / name, content_type).answer)
         # After the old page, which is still at the root: the first route of a path answers.
-        services = ConsoleServices(self._clients, BrokerInside(self._server.services))
+        services = ConsoleServices(self._clients, BrokerInside(self._server.services, self._server.broker.acceptors))
         add_console(application, services, lambda _: request_rights.get())
         return application
 

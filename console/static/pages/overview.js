@@ -25,8 +25,8 @@ export async function show(root, view) {
   root.append(
     pageHead("Overview"),
     h("div", { class: "stack" }, page.lost, page.health, page.start, h("section", { class: "card" }, page.facts),
-      h("div", { class: "columns" }, page.charts.map(({ title, chart }) => card(title, chart.node)), page.traffic.map(({ title, chart }) => card(title, chart.node, true))),
-      h("div", { class: "columns" }, page.cards.map(({ title, body }) => card(title, body)))),
+      h("div", { class: "pairs" }, page.charts.map(({ title, chart }) => card(title, chart.node)), page.traffic.map(({ title, chart }) => card(title, chart.node, true))),
+      h("div", { class: "pairs" }, page.cards.map(({ title, body }) => card(title, body)))),
   );
 }
 
