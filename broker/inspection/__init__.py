@@ -1,0 +1,1 @@
+"""What this broker shows of its inside in its console. Imported when a console is first used."""
