@@ -116,7 +116,7 @@ export class Chart {
 
 // 1, 2 or 5 times a power of ten, so that the marks of the axis are round.
 function niceMaximum(value) {
-  if (value <= 0) return 1;
+  if (value <= 0) return 10;
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((one) => one * power).find((one) => one >= value);
 }
