@@ -323,6 +323,18 @@ def _delete(reader: JuteReader) -> Write:
     return Write(run)
 
 
+def _delete_container(reader: JuteReader) -> Write:
+    path = _path(reader)
+    if path == "/":
+        raise BadArgumentsError("/: the root cannot be deleted", "/")
+
+    def run(draft: Draft, caller: Caller) -> bytes:
+        draft.delete_container(path, caller)
+        return _NOTHING
+
+    return Write(run)
+
+
 def _set_data(reader: JuteReader) -> Write:
     op = _set_op(reader)
     _validate(op)
@@ -447,6 +459,7 @@ _PARSERS: dict[int, Callable[[JuteReader], Read | Write]] = {
     OpCode.CREATE_CONTAINER: _create_parser(_create_container_op, with_stat=True),
     OpCode.CREATE_TTL: _create_parser(_create_ttl_op, with_stat=True),
     OpCode.DELETE: _delete,
+    OpCode.DELETE_CONTAINER: _delete_container,
     OpCode.EXISTS: _exists,
     OpCode.GET_DATA: _get_data,
     OpCode.SET_DATA: _set_data,

@@ -158,6 +158,48 @@ async def test_a_stopped_server_deletes_nothing(registry, client):
     assert registry.paths == ["/t"]
 
 
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/c", ErrorCode.OK),
+        ("/node", ErrorCode.OK),
+        ("/ttl", ErrorCode.OK),
+        ("/parent", ErrorCode.NOT_EMPTY),
+        ("/ephemeral", ErrorCode.BAD_VERSION),
+        ("/none", ErrorCode.NO_NODE),
+        ("/none/deep", ErrorCode.NO_NODE),
+        ("/", ErrorCode.BAD_ARGUMENTS),
+        ("c", ErrorCode.BAD_ARGUMENTS),
+        ("", ErrorCode.BAD_ARGUMENTS),
+    ],
+)
+async def test_a_client_deletes_a_container(registry, client, path, error):
+    for name in ("/c", "/parent"):
+        await container(client, name)
+    await ttl(client, "/ttl", 60_000)
+    await client.create("/node", b"data")
+    await client.create("/parent/child")
+    await client.create("/ephemeral", flags=1)
+    before = registry.paths
+    assert (await client.ask(OpCode.DELETE_CONTAINER, jute.string(path))).error == error
+    assert registry.paths == [one for one in before if error or one != path]
+
+
+async def test_the_path_of_a_container_to_delete_is_a_string_of_jute(registry, client):
+    await container(client, "/c")
+    assert (await client.ask(OpCode.DELETE_CONTAINER, b"/c")).error == ErrorCode.MARSHALLING_ERROR
+    assert registry.paths == ["/c"]
+
+
+async def test_deleting_a_container_needs_the_right_to_delete(registry, client):
+    """Unlike in ZooKeeper 3.9.5, which asks for no right at all."""
+    without_delete = jute.int32(1) + jute.int32(31 & ~8) + jute.string("world") + jute.string("anyone")
+    await client.create("/closed", acl=without_delete)
+    await container(client, "/closed/c")
+    assert (await client.ask(OpCode.DELETE_CONTAINER, jute.string("/closed/c"))).error == ErrorCode.NO_AUTH
+    assert registry.paths == ["/closed", "/closed/c"]
+
+
 @pytest.mark.parametrize("mode", [0, 1, 2, 3, 4, 5, 6, 7, -1])
 async def test_the_modes_of_a_container(registry, client, mode):
     expected = ErrorCode.OK if 0 <= mode <= 4 else ErrorCode.BAD_ARGUMENTS
