@@ -17,7 +17,8 @@ from aiohttp import web
 from client.errors import KafkaError
 from console.clients import Clients
 from console.pages import add_pages
-from console.rest.answering import JSON, MAX_BODY, RightsOf, answer_errors, answerer
+from console.rest.answering import JSON, RightsOf, answer_errors, answerer
+from console.rest.bodies import MAX_BODY
 from console.rest.openapi import openapi_document
 from console.rest.operation import ApiOperation
 from console.rest.place import ROOT

@@ -16,8 +16,8 @@ class Rights(Protocol):
         """The user that has logged in; None for everybody."""
 
     @property
-    def administer(self) -> bool:
-        """Whether the sender may change the cluster at all: for pages that show what can be done."""
+    def may_change(self) -> bool:
+        """Whether the sender may change anything at all: for pages that show what can be done."""
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the sender may read about this."""
@@ -30,7 +30,7 @@ class ClusterDecides:
     """Lets everything through: the brokers decide, by the user that the clients of the application log in with."""
 
     user: Principal | None = None
-    administer = True
+    may_change = True
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """See `Rights`."""

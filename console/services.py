@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from console.clients import Clients
 from console.inside import Inside
+from console.rest.bodies import Bodies
 from console.watching.observer import Observer
 
 
@@ -18,6 +19,8 @@ class ConsoleServices:
     """The broker that serves this console; None for `ottla console`."""
     observer: Observer = field(default_factory=Observer)
     """What the console has seen of the cluster."""
+    bodies: Bodies = field(default_factory=Bodies)
+    """The bodies of requests that are in memory."""
 
     async def stop_watching(self, _: object = None) -> None:
         """End what runs although nobody asks: a handler for the end of the application."""

@@ -98,14 +98,18 @@ class Access:
 
     def allows_any(self, context: Asker, api: str, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether the client of a request may do this with any resource of a type."""
-        try:
-            allowed = self.authorizer.allows_any(context.principal, context.client_address, operation, resource_type)
-        except Exception:
-            logger.exception("the authorizer failed; the operation is denied")
-            allowed = False
+        allowed = self.sees_any(context, operation, resource_type)
         log = log_allowed if allowed else log_denied
         log(context, api, operation, resource_type, None)
         return allowed
+
+    def sees_any(self, context: Asker, operation: Operation, resource_type: ResourceType) -> bool:
+        """`allows_any` without a line in the audit log: for pages that show what a user could do."""
+        try:
+            return self.authorizer.allows_any(context.principal, context.client_address, operation, resource_type)
+        except Exception:
+            logger.exception("the authorizer failed; the operation is denied")
+            return False
 
     def operations(self, context: Asker, resource_type: ResourceType, name: str) -> int:
         """Return what the client may do with a resource: one bit for each operation, by its number (KIP-430)."""

@@ -27,8 +27,9 @@ from broker.console.guard import Guard, request_rights
 from broker.console.http_serving import add_security_headers, serve
 from broker.console.inside import BrokerInside
 from broker.console.readiness import reason_not_ready
+from broker.settings.console_checks import OFF
 from console.application import add_console
-from console.rest.answering import MAX_BODY
+from console.rest.bodies import MAX_BODY
 from console.services import ConsoleServices
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Console:
         routes.add_get("/healthz", self._health)
         routes.add_get("/readyz", self._readiness)
         routes.add_get("/metrics", self._metrics)
+        if self._server.config.ottla_console_mode == OFF:
+            return application
         routes.add_get("/api/cluster", self._cluster)
         routes.add_get("/api/session", self._session)
         for path, (name, content_type) in STATIC_FILES.items():

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerStartError
-from broker.settings.console_checks import OPEN_TO_ALL
+from broker.network.listener import PLAINTEXT
+from broker.settings.console_checks import CHANGED_BY_ALL, FULL, OPEN_TO_ALL, READ_ONLY
 from client.wire.listening import listening_sockets
 from protocol.host_port import HostPort
 
@@ -78,6 +79,19 @@ class ConsoleFront:
         """Whether only this machine can connect."""
         return all(_is_loopback(one.getsockname()[0]) for one in self._sockets)
 
+    def why_read_only(self, *, has_login: bool) -> str | None:
+        """Return why a sender, with or without a login, may not change anything; None if the rights decide."""
+        config = self.config
+        if config.ottla_console_mode == READ_ONLY:
+            return "ottla.console.mode is read-only"
+        if has_login:
+            return None
+        if self.login is not None or not self.is_loopback:
+            return "only users who have logged in may change something (ottla.console.authentication)"
+        if not any(one.security_protocol == PLAINTEXT for one in config.listeners):
+            return "the broker's listeners need a login, and the console has none (ottla.console.authentication)"
+        return None
+
     @property
     def sockets(self) -> list[socket.socket]:
         """The listening sockets; none before `bind`."""
@@ -103,7 +117,16 @@ class ConsoleFront:
                 f"must be a free address of this machine, or empty for no console ({reason})"
             ) from error
         config = self.config
-        if not config.ottla_console_authentication and config.ottla_console_open is None and not self.is_loopback:
+        if not config.ottla_console_authentication and not self.is_loopback:
+            self._check_network()
+
+    def _check_network(self) -> None:
+        """Check again what the settings were checked for: a name decides here, too. Raises BrokerStartError."""
+        config = self.config
+        if config.ottla_console_mode == FULL:
+            self.close()
+            raise BrokerStartError(f"ottla.console.mode={FULL}: {CHANGED_BY_ALL}")
+        if config.ottla_console_open is None:
             self.close()
             raise BrokerStartError(f"ottla.console.listener={config.value('ottla.console.listener')}: {OPEN_TO_ALL}")
 

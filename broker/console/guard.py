@@ -1,4 +1,4 @@
-"""What every request to the console must pass: the check of its Host header, of its origin, its login, its rights.
+"""What every request to the console must pass: Host header, origin, login, rights, the limits, and the mode.
 
 Whatever is not in NEEDS needs the right to read, also a path that does not exist: nothing is open by mistake. A login
 that is not valid is answered after connection.failed.authentication.delay.ms, as on a listener.
@@ -20,9 +20,10 @@ from broker.authentication.audit import log_failure, log_success
 from broker.console.acceptor import ConsoleConnection
 from broker.console.login import LoginFailedError
 from broker.console.passwords import TooManyChecksError
+from broker.console.request_limits import RETRY_AFTER_S as REFUSED_RETRY_AFTER_S
+from broker.console.request_limits import RequestLimits, TooManyRequestsError
 from broker.console.rights import Rights, Visitor
 from broker.console.same_origin import JSON, SAFE_METHODS, is_of_this_site
-from broker.network.listener import PLAINTEXT
 from security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 LISTENER: Final = "console"
 """The name of the console in the audit logs."""
+NOT_AUTHORIZED: Final = 40301
+"""The error code of the REST API for what a user may not do."""
 RETRY_AFTER_S: Final = 5
 """When a client may try again whose password could not be checked: some checks take this long."""
 
@@ -52,12 +55,13 @@ request_rights: Final[ContextVar[Rights]] = ContextVar("request_rights")
 class Guard:
     """Lets requests through or answers them itself."""
 
-    def __init__(self, server: ConsoleFront) -> None:
+    def __init__(self, server: ConsoleFront, limits: RequestLimits | None = None) -> None:
+        """limits: of requests at the same time; None: the usual ones."""
         self._server = server
         config = server.config
         self._hosts = frozenset(name.lower() for name in config.ottla_console_hosts)
         self._open = server.open_to_all
-        self._has_plaintext = any(one.security_protocol == PLAINTEXT for one in config.listeners)
+        self._limits = limits or RequestLimits()
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -72,9 +76,17 @@ class Guard:
             self._check_host(request)
         if not is_safe:
             _check_origin(request)
-        if need is not Need.NOTHING:
-            request_rights.set(await self._rights(request, need, connection))
-        return await handler(request)
+        if need is Need.NOTHING:
+            return await handler(request)
+        try:
+            with self._limits.counted(connection.host):
+                rights = await self._rights(request, need, connection)
+                if not is_safe and (reason := self._server.why_read_only(has_login=rights.user is not None)):
+                    raise refused(request, web.HTTPForbidden, f"The console is read-only: {reason}.", NOT_AUTHORIZED)
+                request_rights.set(rights)
+                return await handler(request)
+        except TooManyRequestsError as error:
+            raise _too_many(request, error) from None
 
     @property
     def reads_are_open(self) -> bool:
@@ -109,7 +121,7 @@ class Guard:
             Visitor(principal or ANONYMOUS, connection.host),
             _route(request),
             reads_all=is_open,
-            acts=self._may_act(principal),
+            acts=server.why_read_only(has_login=principal is not None) is None,
         )
         if not rights.read_cluster:
             raise refused(request, web.HTTPForbidden, f"{principal} may not describe the cluster.")
@@ -140,12 +152,6 @@ class Guard:
             return connection.principal
         return None
 
-    def _may_act(self, principal: Principal | None) -> bool:
-        """Return whether a sender may change anything, if the authorizer allows it: see `rights`."""
-        if principal is not None:
-            return True
-        return self._server.login is None and self._server.is_loopback and self._has_plaintext
-
     def _login_needed(self, request: web.Request, *, has_failed: bool = False) -> web.HTTPException:
         login = self._server.login
         challenges = [] if login is None else login.challenges
@@ -166,15 +172,29 @@ def _route(request: web.Request) -> str:
     return "none" if resource is None else resource.canonical
 
 
-def refused(request: web.Request, kind: type[web.HTTPException], text: str) -> web.HTTPException:
-    """Return the answer to a request that is refused: an object for the API, otherwise a line of text."""
+def refused(
+    request: web.Request, kind: type[web.HTTPException], text: str, code: int | None = None
+) -> web.HTTPException:
+    """Return the answer to a request that is refused: an object for the API, otherwise a line of text.
+
+    code: the error code in the object; by default the status.
+    """
     headers = {"Cache-Control": "no-store"}
-    if request.path.startswith("/v3/"):
-        found: dict[str, object] = {"error_code": kind.status_code, "message": text}
+    if request.path.startswith(("/v3/", "/api/v1/")):
+        found: dict[str, object] = {"error_code": code or kind.status_code, "message": text}
         return kind(text=json.dumps(found), content_type=JSON, headers=headers)
     if request.path.startswith("/api/"):
         return kind(text=json.dumps({"error": text}), content_type=JSON, headers=headers)
     return kind(text=f"{text}\n", headers=headers)
+
+
+def _too_many(request: web.Request, error: TooManyRequestsError) -> web.HTTPException:
+    if error.of_address:
+        answer = refused(request, web.HTTPTooManyRequests, "Too many requests of this address at the same time.")
+    else:
+        answer = refused(request, web.HTTPServiceUnavailable, "The console answers too many requests.")
+    answer.headers["Retry-After"] = str(REFUSED_RETRY_AFTER_S)
+    return answer
 
 
 def _check_origin(request: web.Request) -> None:

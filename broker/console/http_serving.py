@@ -45,6 +45,7 @@ async def serve(
         access_log=None,
         logger=logger,
         handle_signals=False,
+        handler_cancellation=True,  # work for a client that is gone stops
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
     )

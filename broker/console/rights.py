@@ -4,17 +4,36 @@ Reading needs Describe on the cluster; topics and groups that the user may not d
 needs the operation of the action, as the request of the Kafka protocol for it; without an authorizer, everybody who has
 logged in may do everything, as on a listener. Two kinds of senders have no user:
 
-- what ottla.console.open names is open to everybody, and the authorizer is not asked;
+- what ottla.console.open names is open to everybody, and the authorizer is not asked, except about records: reading
+  them needs Read on the topic, for User:ANONYMOUS;
 - on a loopback address without logins, everybody of this machine acts as User:ANONYMOUS, if a PLAINTEXT listener lets
   them do the same.
 """
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from broker.authorization.access import Access
 from security.acls.binding import CLUSTER_NAME
 from security.acls.types import Operation, ResourceType
 from security.principal import ANONYMOUS, Principal
+
+_CHANGES: Final = tuple(
+    (operation, resource_type)
+    for resource_type, operations in (
+        (ResourceType.CLUSTER, (Operation.ALTER, Operation.ALTER_CONFIGS, Operation.CREATE)),
+        (
+            ResourceType.TOPIC,
+            (Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS),
+        ),
+        (ResourceType.GROUP, (Operation.DELETE,)),
+    )
+    for operation in operations
+)
+_RESETS: Final = ((Operation.READ, ResourceType.GROUP), (Operation.READ, ResourceType.TOPIC))
+"""What a user needs to reset offsets: both."""
 
 
 class Visitor:
@@ -75,6 +94,14 @@ class Rights:
         asked = Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
         return self._acts and (self._access is None or self._access.sees(self._visitor, *asked))
 
+    @property
+    def may_change(self) -> bool:
+        """Whether the sender may change anything at all."""
+        if not self._acts or self._access is None:
+            return self._acts
+        ask = partial(self._access.sees_any, self._visitor)
+        return any(ask(*one) for one in _CHANGES) or all(ask(*one) for one in _RESETS)
+
     def see_topic(self, name: str) -> bool:
         """Whether the request may read about a topic."""
         return self.sees(Operation.DESCRIBE, ResourceType.TOPIC, name)
@@ -88,8 +115,13 @@ class Rights:
         return self._acts and (self._access is None or self._allows(operation, resource_type, name))
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether the request may read about this. Not in the audit log."""
+        """Whether the request may read about this. Not in the audit log.
+
+        To read the records of a topic is never open to everybody if there is an authorizer.
+        """
         access = self._access
+        if access is not None and (operation, resource_type) == (Operation.READ, ResourceType.TOPIC):
+            return access.sees(self._visitor, operation, resource_type, name)
         return self._reads_all or access is None or access.sees(self._visitor, operation, resource_type, name)
 
     def _allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:

@@ -127,6 +127,7 @@ class BrokerConfig:
     console_has_tls: bool
     ottla_console_authentication: tuple[str, ...]
     ottla_console_hosts: tuple[str, ...]
+    ottla_console_mode: str | None  # None: see the setting
     ottla_console_open: tuple[str, ...] | None  # None: everything on a loopback address without logins
     ottla_console_password_file: str
     ottla_console_token_file: str

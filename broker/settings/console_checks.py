@@ -21,6 +21,15 @@ OPEN_TO_ALL: Final = (
 )
 """The rule that a console breaks that is on a network and has no login."""
 
+FULL: Final = "full"
+READ_ONLY: Final = "read-only"
+OFF: Final = "off"
+"""Values of ottla.console.mode."""
+CHANGED_BY_ALL: Final = (
+    f"everybody who reaches {_LISTENER} could change the cluster: set {_METHODS}, or use a loopback address"
+)
+"""The rule that such a console breaks if it is not read-only."""
+
 
 def check_console(config: BrokerConfig) -> None:
     """Raise ConfigError for the first broken rule."""
@@ -81,6 +90,8 @@ def _check_open(config: BrokerConfig) -> None:
                 f"{_LISTENER}={address}: passwords and tokens are sent in plain text; begin it with https://, unless "
                 "only a proxy that speaks TLS reaches it"
             )
+    elif config.ottla_console_mode == FULL:
+        raise ConfigError(f"{CONSOLE_PREFIX}mode", FULL, CHANGED_BY_ALL)
     elif config.ottla_console_open is None:
         raise ConfigError(_LISTENER, config.values[_LISTENER], OPEN_TO_ALL)
 

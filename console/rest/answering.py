@@ -11,6 +11,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from client.errors import KafkaError
+from console.rest.bodies import Body
 from console.rest.call import Call
 from console.rest.errors import NOT_AUTHORIZED, RestError, not_found, rest_error
 from console.rest.models import Answer, Asked, ErrorAnswer
@@ -19,8 +20,6 @@ from console.rights import Rights
 from console.services import ConsoleServices
 
 JSON: Final = "application/json"
-MAX_BODY: Final = 16 * 1024 * 1024
-"""Bytes of the body of one request, if it is not chunked."""
 RightsOf = Callable[[web.Request], Rights]
 """Returns the rights of the sender of a request."""
 
@@ -34,10 +33,11 @@ def answerer(
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            call = await _call(operation, request, services, rights_of(request))
-            if not operation.right.is_given(call):
-                raise _refused(operation, call)
-            found = await operation.handler(call)
+            with services.bodies.body() as body:
+                call = await _call(operation, request, services, rights_of(request), body)
+                if not operation.right.is_given(call):
+                    raise _refused(operation, call)
+                found = await operation.handler(call)
         except KafkaError as error:
             return error_response(rest_error(error))
         except RestError as error:
@@ -62,7 +62,10 @@ def json_response(found: Answer | None, status: int) -> web.Response:
 
 def error_response(error: RestError) -> web.Response:
     """Return the answer for an error."""
-    return json_response(ErrorAnswer(error_code=error.code, message=error.message), error.status)
+    answer = json_response(ErrorAnswer(error_code=error.code, message=error.message), error.status)
+    if error.retry_after_s is not None:
+        answer.headers["Retry-After"] = str(error.retry_after_s)
+    return answer
 
 
 @web.middleware
@@ -85,14 +88,16 @@ async def answer_errors(
         return error_response(RestError(500, "Internal error; the log of the console has the details."))
 
 
-async def _call(operation: ApiOperation, request: web.Request, services: ConsoleServices, rights: Rights) -> Call:
+async def _call(
+    operation: ApiOperation, request: web.Request, services: ConsoleServices, rights: Rights, body: Body
+) -> Call:
     query = _query(request, operation.query)
     asked = None
     if operation.takes is not None:
         if request.content_type != JSON:
             raise RestError(415, f"The Content-Type of this request must be {JSON}.")
         if not operation.is_stream:
-            asked = parsed(operation.takes, await _body(request))
+            asked = parsed(operation.takes, await _read(body, request))
     admin = await services.clients.admin()
     cluster_id = await services.clients.cluster_id()
     if request.match_info.get("cluster_id", cluster_id) != cluster_id:
@@ -100,14 +105,11 @@ async def _call(operation: ApiOperation, request: web.Request, services: Console
     return Call(request, services, admin, rights, cluster_id, asked, query)
 
 
-async def _body(request: web.Request) -> bytes:
-    try:
-        body = await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise RestError(413, "The body of the request is too large.") from error
-    if not body:
+async def _read(body: Body, request: web.Request) -> bytes:
+    found = await body.read(request)
+    if not found:
         raise RestError(400, "Request body is empty. Data is required.")
-    return body
+    return found
 
 
 def parsed(model: type[Asked], body: bytes) -> Asked:

@@ -39,12 +39,13 @@ _UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNK
 class RestError(Exception):
     """An answer that is not successful."""
 
-    def __init__(self, status: int, message: str, code: int | None = None) -> None:
-        """code: the error code in the body; by default the status."""
+    def __init__(self, status: int, message: str, code: int | None = None, *, retry_after_s: int | None = None) -> None:
+        """code: the error code in the body; by default the status. retry_after_s: when to try again."""
         super().__init__(message)
         self.status = status
         self.code = status if code is None else code
         self.message = message
+        self.retry_after_s = retry_after_s
 
 
 def not_found(message: str) -> RestError:

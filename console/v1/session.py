@@ -29,7 +29,7 @@ async def get_session(call: Call) -> Session:
         cluster_id=call.cluster_id,
         broker_id=None if inside is None else inside.broker_id,
         user=None if user is None else str(user),
-        may_change=call.rights.administer,
+        may_change=call.rights.may_change,
     )
 
 

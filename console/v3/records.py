@@ -21,7 +21,8 @@ from pydantic import Field, StringConstraints
 from client.errors import KafkaError
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from console.rest.answering import JSON, MAX_BODY, parsed
+from console.rest.answering import JSON, parsed
+from console.rest.bodies import MAX_BODY
 from console.rest.call import Call
 from console.rest.errors import PARTITION_NOT_FOUND, RestError, rest_error
 from console.rest.models import OMITTED_IF_NONE, Answer, Asked, ErrorAnswer
@@ -36,6 +37,8 @@ MAX_IN_FLIGHT_BYTES: Final = 16 * 1024 * 1024
 """Bytes of JSON of records of one stream that are not acknowledged yet. Then the stream is not read further."""
 MAX_ENTRIES: Final = 10_000
 """Records of one batch. A body of MAX_BODY bytes could contain a million, which block the event loop for seconds."""
+MAX_IDLE_S: Final = 300.0
+"""How long a stream may wait for its next bytes."""
 _PIECE: Final = 64 * 1024
 
 
@@ -134,10 +137,21 @@ async def produce(call: Call) -> web.StreamResponse:
 async def _objects(request: web.Request) -> AsyncIterator[bytes]:
     """Yield the objects of a body as they arrive. Raises JsonStreamError."""
     stream = JsonStream(MAX_RECORD)
-    async for piece in request.content.iter_any():
+    while piece := await _next_piece(request):
         for one in stream.feed(piece):
             yield one
     stream.close()
+
+
+async def _next_piece(request: web.Request) -> bytes:
+    """Return the next bytes of a body; none at its end. Raises JsonStreamError."""
+    try:
+        async with asyncio.timeout(MAX_IDLE_S):
+            while not (piece := await request.content.readany()) and not request.content.at_eof():
+                pass
+    except TimeoutError:
+        raise JsonStreamError(f"no record has arrived for {MAX_IDLE_S:g} s") from None
+    return piece
 
 
 class _Target:

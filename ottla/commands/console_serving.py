@@ -22,6 +22,7 @@ from broker.errors import BrokerStartError
 from broker.network.listener import Listener
 from broker.network.listener_tls import ListenerTls
 from broker.settings.config import BrokerConfig
+from broker.settings.console_checks import OFF
 from console.application import console_application
 from console.clients import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Clients
 from console.services import ConsoleServices
@@ -62,6 +63,8 @@ def _front(listen: str, settings: dict[str, str]) -> ConsoleFront:
     address = config.ottla_console_listener
     if address is None:
         raise CommandError(f"--listen {listen!r}: must be HOST:PORT")
+    if config.ottla_console_mode == OFF:
+        raise CommandError("ottla.console.mode=off: there would be nothing to serve")
     if "scram" in config.ottla_console_authentication:
         raise CommandError("ottla.console.authentication: scram works only in a broker, which knows the SCRAM users")
     tls = None

@@ -42,6 +42,60 @@ async def test_metrics_can_be_open(tmp_path):
         assert (await ask(broker, "/api/cluster")).status == 401
 
 
+NO_LOGINS = "only users who have logged in may change something (ottla.console.authentication)"
+CHANGE = {"method": "POST", "json": {"topic_name": "t"}}
+
+
+async def topics_of(broker, **options):
+    cluster = json.loads((await ask(broker, "/api/v1/session", **options)).text)["cluster_id"]
+    return f"/v3/clusters/{cluster}/topics"
+
+
+@shows("ottla.console.mode")
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, None),
+        ({"ottla.console.mode": "full"}, None),
+        ({"ottla.console.mode": "read-only"}, "The console is read-only: ottla.console.mode is read-only."),
+        (
+            NETWORK | {"ottla.console.open": "read"},
+            f"The console is read-only: {NO_LOGINS}.",
+        ),
+    ],
+)
+async def test_the_mode_of_a_console_without_logins(tmp_path, values, said):
+    async with console_broker(tmp_path, values) as broker:
+        may_change = json.loads((await ask(broker, "/api/v1/session")).text)["may_change"]
+        assert may_change is (said is None)
+        answer = await ask(broker, await topics_of(broker), **CHANGE)
+        if said is None:
+            assert answer.status == 201
+        else:
+            assert (answer.status, json.loads(answer.text)) == (403, {"error_code": 40301, "message": said})
+            for method in ("PUT", "PATCH", "DELETE", "POST"):
+                refused = await ask(broker, "/no/such/path", method=method, json={})
+                assert (refused.status, refused.text) == (403, f"{said}\n")
+
+
+@pytest.mark.parametrize(("mode", "status"), [(None, 201), ("full", 201), ("read-only", 403)])
+async def test_the_mode_of_a_console_with_logins(tmp_path, mode, status):
+    values = NETWORK | {"ottla.console.authentication": "password-file"} | password_file(tmp_path, alice="a-secret")
+    if mode is not None:
+        values["ottla.console.mode"] = mode
+    async with console_broker(tmp_path, values) as broker:
+        auth = basic("alice", "a-secret")
+        assert (await ask(broker, await topics_of(broker, auth=auth), auth=auth, **CHANGE)).status == status
+
+
+async def test_a_console_that_is_off_has_health_and_metrics(tmp_path):
+    async with console_broker(tmp_path, {"ottla.console.mode": "off"}) as broker:
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert (await ask(broker, path)).status == 200
+        for path in ("/", "/topics", "/static/app.js", "/api/v1/session", "/v3/clusters", "/api/openapi.json"):
+            assert (await ask(broker, path)).status == 404
+
+
 @shows("ottla.console.hosts")
 async def test_names_of_the_console(tmp_path):
     async with console_broker(tmp_path, {"ottla.console.hosts": "kafka.example.org"}) as broker:
@@ -65,6 +119,10 @@ LISTENING = {"ottla.console.listener": "127.0.0.1:0"}
         ({"ottla.console.listener": ":0"}, "ottla.console.listener=:0: everybody who reaches this address"),
         ({"ottla.console.listener": "broker.example:1"}, "ottla.console.listener=broker.example:1: everybody who"),
         ({"ottla.console.listener": "[::]:1"}, "ottla.console.listener=[::]:1: everybody who"),
+        (
+            NETWORK | {"ottla.console.mode": "full", "ottla.console.open": "read"},
+            "ottla.console.mode=full: everybody who reaches ottla.console.listener could change the cluster: set",
+        ),
         (LISTENING | {"ottla.console.authentication": "basic"}, "ottla.console.authentication=basic: every element"),
         (LISTENING | {"ottla.console.open": "all"}, "ottla.console.open=all: every element must be one of"),
         (
@@ -113,6 +171,11 @@ async def test_what_counts_is_the_address_that_was_bound(tmp_path):
     async with console_broker(tmp_path, {"ottla.console.listener": "localhost:0"}) as broker:
         other = ConsoleServer(broker.services, broker, HostPort("0.0.0.0", 0))
         with pytest.raises(BrokerStartError, match="everybody who reaches this address"):
+            await other.bind()
+    values = {"ottla.console.listener": "localhost:0", "ottla.console.mode": "full", "ottla.console.open": "read"}
+    async with console_broker(tmp_path, values) as broker:
+        other = ConsoleServer(broker.services, broker, HostPort("0.0.0.0", 0))
+        with pytest.raises(BrokerStartError, match=r"ottla.console.mode=full: everybody who reaches"):
             await other.bind()
 
 

@@ -24,7 +24,7 @@ class Limited:
     """Sees some resources, and may only write to the topic "mine"."""
 
     user = None
-    administer = False
+    may_change = False
 
     def sees(self, operation, resource_type, name):
         return operation is not Operation.DESCRIBE_CONFIGS and (resource_type, name) in SEEN

@@ -85,6 +85,7 @@ async def test_everybody_may_only_read_if_reading_is_open(broker):
         (("--set", "ottla.console.nothing=3"), "ottla.console.nothing"),
         (("--set", "ottla.console.authentication=scram"), "scram works only in a broker"),
         (("--set", "ottla.console.password.file=/x"), "has no effect"),
+        (("--set", "ottla.console.mode=off"), "there would be nothing to serve"),
     ],
 )
 def test_what_is_refused(ottla, arguments, message):

@@ -41,6 +41,11 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
             MEDIUM, READ_ONLY, acts=True,
             doc="Address of health, metrics and the console as host:port; empty for none. With https:// before it, the"
                 " console speaks TLS, with the settings ottla.console.ssl.* (those of a listener), or ssl.*."),
+    Setting("ottla.console.mode", STRING, None, OneOf("full", "read-only", "off"),
+            MEDIUM, READ_ONLY, acts=True,
+            doc="full: users may change what they have the right to change. read-only: nobody changes anything. off:"
+                " health and metrics only. Not set: full on a loopback address or with ottla.console.authentication,"
+                " otherwise read-only. See docs/security.md."),
     Setting("ottla.console.open", LIST, None, OneOf("metrics", "read"),
             MEDIUM, READ_ONLY, acts=True,
             doc="What of the console needs no login, and is not a matter of the authorizer: metrics, or read, which is"

@@ -22,7 +22,7 @@ from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from security.acls.types import Operation, ResourceType
-from security.principal import Principal
+from security.principal import ANONYMOUS, Principal
 from support.authorization import allow, put_acls
 from support.console import Answer, ask, basic, console_broker, password_file
 
@@ -201,3 +201,18 @@ async def test_an_action_needs_its_operation(
     lines = [one.getMessage() for one in caplog.records if one.name == audit.logger.name]
     assert len(lines) == int(has_authorizer and acts)
     assert all(line.startswith("allowed: " if may else "denied: ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("operation", "seen"), [(Operation.DESCRIBE, True), (Operation.DESCRIBE_CONFIGS, True), (Operation.READ, False)]
+)
+async def test_records_are_never_open_to_everybody_if_there_is_an_authorizer(operation: Operation, seen: bool) -> None:
+    visitor = Visitor(ANONYMOUS, "192.0.2.7")
+    rights = Rights(Access(OnlyAlice({})), visitor, "/api", reads_all=True, acts=False)
+    assert rights.sees(operation, ResourceType.TOPIC, "t") is seen
+    assert Rights(None, visitor, "/api", reads_all=True, acts=False).sees(operation, ResourceType.TOPIC, "t")
+
+
+@pytest.mark.parametrize(("user", "may"), [("admin", True), ("keeper", True), ("reader", False)])
+async def test_pages_know_whether_a_user_may_change_anything(broker: Broker, user: str, may: bool) -> None:
+    assert json.loads((await read(broker, user, "/api/v1/session")).text)["may_change"] is may

@@ -25,6 +25,7 @@ SPECIMENS = {
     "authorizer.class.name": ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"),
     "connections.max.idle.ms": ("1000", "soon"),
     "inter.broker.listener.name": ("plaintext", "INSIDE"),
+    "ottla.console.mode": ("read-only", "half"),
     "listener.security.protocol.map": ("PLAINTEXT:PLAINTEXT,A:PLAINTEXT", "PLAINTEXT:TLS"),
     "listeners": ("PLAINTEXT://127.0.0.1:0", "127.0.0.1:0"),
     "log.cleaner.dedupe.buffer.size": ("2000000", "much"),

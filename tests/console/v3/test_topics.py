@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from console.rest.answering import MAX_BODY
+from console.rest.bodies import MAX_BODY
 from ottla import testing
 from support.polling import until
 from support.rest import rest_api
