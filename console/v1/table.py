@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from console.rest.operation import ApiOperation
-from console.v1 import overview, session, topics
+from console.v1 import brokers, overview, reassignments, session, topics
 
 ROOT: Final = "/api/v1"
 OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *session.OPERATIONS,
     *overview.OPERATIONS,
     *topics.OPERATIONS,
+    *brokers.OPERATIONS,
+    *reassignments.OPERATIONS,
 )
