@@ -10,13 +10,14 @@ from functools import partial
 from client.admin.base import AdminBase
 from client.admin.types import LogDirDescription, Replica, ReplicaSize
 from client.errors import KafkaError, error_for
+from client.topic_partition import TopicPartition
 from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
-from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResponse
 
 
 class LogDirAdmin(AdminBase):
@@ -61,13 +62,18 @@ class LogDirAdmin(AdminBase):
                 found[replica] = error_for(one.error_code, context=str(replica)) if one.error_code else None
         return found
 
-    async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDirDescription]:
-        """The log directories of these brokers, or of all brokers, with the size of every replica in them."""
+    async def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None, partitions: Iterable[TopicPartition] | None = None
+    ) -> list[LogDirDescription]:
+        """The log directories of these brokers, or of all brokers, with the sizes of the replicas in them: of all, or
+        of these partitions.
+        """
         await self._cluster.refresh([])
+        topics = None if partitions is None else _by_topic(partitions)
         found = []
         for broker_id in sorted(self._cluster.metadata.brokers) if brokers is None else brokers:
             connection = await self._cluster.connection(broker_id)
-            response = await connection.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+            response = await connection.call(DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse)
             if response.error_code:
                 raise error_for(response.error_code, context=f"log directories of broker {broker_id}")
             for result in response.results:
@@ -93,3 +99,10 @@ class LogDirAdmin(AdminBase):
                     )
                 )
         return found
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[DescribableLogDirTopic]:
+    topics: dict[str, DescribableLogDirTopic] = {}
+    for name, number in partitions:
+        topics.setdefault(name, DescribableLogDirTopic(topic=name)).partitions.append(number)
+    return list(topics.values())

@@ -108,6 +108,20 @@ class Plan(Answer):
     """Moves that the controller refused; the others have started."""
 
 
+class Assigned(Asked):
+    """A partition and its new replicas, the preferred leader first."""
+
+    topic: Name
+    partition: Annotated[int, Field(ge=0)]
+    replicas: Annotated[list[int], Field(min_length=1, max_length=1000)]
+
+
+class Assignment(Asked):
+    """Partitions that get exactly these replicas."""
+
+    moves: Annotated[list[Assigned], Field(min_length=1, max_length=MAX_PARTITIONS)]
+
+
 class CancelledMoves(Asked):
     """Partitions whose moves are cancelled: they get their previous replicas."""
 
@@ -220,6 +234,13 @@ def plan(now: Mapping[int, Sequence[int]], brokers: Sequence[int], factor: int |
     return found
 
 
+async def assign(call: Call) -> Outcomes:
+    """Move partitions to the named replicas."""
+    asked: Assignment = call.asked
+    moves = {TopicPartition(one.topic, one.partition): one.replicas for one in asked.moves}
+    return _outcomes(await call.admin.alter_partition_reassignments(moves))
+
+
 async def cancel_moves(call: Call) -> Outcomes:
     """Cancel reassignments: the partitions get their previous replicas."""
     asked: CancelledMoves = call.asked
@@ -242,5 +263,6 @@ OPERATIONS: Final = (
     ApiOperation("POST", "/elections", elect_leaders, _ALTER, Outcomes, takes=NewElection),
     ApiOperation("GET", "/reassignments", list_moves, Right(Operation.DESCRIBE), Moves),
     ApiOperation("POST", "/reassignments", start_moves, _ALTER, Plan, takes=NewReassignment),
+    ApiOperation("POST", "/reassignments:assign", assign, _ALTER, Outcomes, takes=Assignment),
     ApiOperation("POST", "/reassignments:cancel", cancel_moves, _ALTER, Outcomes, takes=CancelledMoves),
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
 from console.rest.call import Call
 from console.rest.models import Answer
 from console.rest.operation import ApiOperation, Right
+from console.watching.snapshot import Snapshot
 from protocol.sentinels import NO_LEADER
 from security.acls.types import Operation, ResourceType
 
@@ -31,6 +33,27 @@ class TopicSummaries(Answer):
     """The topics that the user may see, by name."""
 
     topics: list[TopicSummary]
+
+
+class TopicStatistics(Answer):
+    """What a topic holds. Only partitions whose leader has answered count; null: none has."""
+
+    name: str
+    records: int | None
+    """The sum of end offset − start offset: compaction and transaction markers leave gaps, which count."""
+    appended: int | None
+    """The sum of the end offsets, for rates; null if one is unknown."""
+    size_bytes: int | None
+    """The logs of the leaders, without other replicas."""
+
+
+class Statistics(Answer):
+    """What the topics that the user may see held at `time_ms` (ms since the epoch)."""
+
+    time_ms: int
+    topics: list[TopicStatistics]
+    problems: list[str]
+    """What could not be found out, a sentence each."""
 
 
 class PartitionState(Answer):
@@ -57,6 +80,13 @@ async def list_topics(call: Call) -> TopicSummaries:
     return TopicSummaries(topics=[TopicSummary(**_summary(topic)) for topic in (await call.topics()).values()])
 
 
+async def get_statistics(call: Call) -> Statistics:
+    """Return records and size of all topics, at most a few seconds old. All that look share the requests for it."""
+    seen = await call.services.observer.look(call.admin, call.services.inside)
+    topics = [_statistics(seen, topic) for name, topic in seen.topics.items() if call.sees_topic(name)]
+    return Statistics(time_ms=seen.time_ms, topics=topics, problems=list(seen.problems))
+
+
 async def get_topic(call: Call) -> Topic:
     """Describe a topic: its partitions, their leaders and replicas."""
     topic = await call.topic()
@@ -77,6 +107,19 @@ async def get_topic(call: Call) -> Topic:
     )
 
 
+def _statistics(seen: Snapshot, topic: TopicMetadata) -> TopicStatistics:
+    partitions = [TopicPartition(topic.name, number) for number in topic.partitions]
+    both = [one for one in partitions if one in seen.ends and one in seen.starts]
+    ends = [seen.ends[one] for one in partitions if one in seen.ends]
+    sizes = [seen.sizes[one] for one in partitions if one in seen.sizes]
+    return TopicStatistics(
+        name=topic.name,
+        records=sum(max(0, seen.ends[one] - seen.starts[one]) for one in both) if both else None,
+        appended=sum(ends) if len(ends) == len(partitions) else None,
+        size_bytes=sum(sizes) if sizes else None,
+    )
+
+
 def _summary(topic: TopicMetadata) -> dict[str, Any]:
     partitions = topic.partitions.values()
     return {
@@ -90,6 +133,7 @@ def _summary(topic: TopicMetadata) -> dict[str, Any]:
 
 
 OPERATIONS: Final = (
+    ApiOperation("GET", "/topic-statistics", get_statistics, Right(Operation.DESCRIBE), Statistics),
     ApiOperation("GET", "/topics", list_topics, Right(Operation.DESCRIBE), TopicSummaries),
     ApiOperation("GET", "/topics/{topic_name}", get_topic, DESCRIBE_TOPIC, Topic),
 )

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from client.admin.admin import Admin
 from client.admin.types import ClusterDescription, GroupDescription, LogDirDescription
-from client.consumer.offsets import LATEST
+from client.consumer.offsets import EARLIEST, LATEST
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from client.wire.metadata import PartitionMetadata, TopicMetadata
@@ -21,6 +21,7 @@ from console.watching.patience import Problems
 MAX_PARTITIONS: Final = 20_000
 MAX_GROUPS: Final = 200
 _GROUPS_AT_ONCE: Final = 8
+_PARTITIONS_AT_ONCE: Final = 1000
 
 
 class BrokerDisk(NamedTuple):
@@ -48,11 +49,14 @@ class Snapshot(NamedTuple):
     cluster: ClusterDescription
     topics: Mapping[str, TopicMetadata]
     ends: Mapping[TopicPartition, int]
+    """High watermarks."""
     disks: Mapping[int, BrokerDisk]
     sizes: Mapping[TopicPartition, int]
     """Bytes of the leader's log."""
     groups: Mapping[str, GroupState] | None
     problems: tuple[str, ...]
+    starts: Mapping[TopicPartition, int] = {}
+    """Log start offsets."""
 
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionMetadata]]:
         """Return all partitions."""
@@ -71,8 +75,9 @@ async def take_snapshot(admin: Admin, time_ms: int) -> Snapshot:
     topics = await admin.describe_topics()
     cluster = await admin.describe_cluster()
     problems = Problems()
-    ends, logs, found = await asyncio.gather(
-        _ends(admin, cluster, topics, problems),
+    starts, ends, logs, found = await asyncio.gather(
+        _offsets(admin, cluster, topics, EARLIEST, problems),
+        _offsets(admin, cluster, topics, LATEST, problems),
         log_dirs(admin, (broker.node_id for broker in cluster.brokers), problems),
         problems.bounded(_described_groups(admin), "The list of groups"),
     )
@@ -86,14 +91,18 @@ async def take_snapshot(admin: Admin, time_ms: int) -> Snapshot:
         _sizes(topics, logs),
         groups,
         tuple(problems.sentences),
+        starts,
     )
 
 
-async def log_dirs(admin: Admin, brokers: Iterable[int], problems: Problems) -> dict[int, list[LogDirDescription]]:
-    """Return the log directories of the brokers that answer in time."""
+async def log_dirs(
+    admin: Admin, brokers: Iterable[int], problems: Problems, partitions: Iterable[TopicPartition] | None = None
+) -> dict[int, list[LogDirDescription]]:
+    """Return the log directories of the brokers that answer in time, with all replicas or those of some partitions."""
     ids = list(brokers)
+    part = None if partitions is None else list(partitions)
     found = await asyncio.gather(
-        *(problems.bounded(admin.describe_log_dirs([broker_id]), f"Broker {broker_id}") for broker_id in ids)
+        *(problems.bounded(admin.describe_log_dirs([broker_id], part), f"Broker {broker_id}") for broker_id in ids)
     )
     return {broker_id: dirs for broker_id, dirs in zip(ids, found, strict=True) if dirs is not None}
 
@@ -124,17 +133,38 @@ def _sizes(
     }
 
 
-async def _ends(
-    admin: Admin, cluster: ClusterDescription, topics: Mapping[str, TopicMetadata], problems: Problems
+async def _offsets(
+    admin: Admin, cluster: ClusterDescription, topics: Mapping[str, TopicMetadata], which: int, problems: Problems
 ) -> dict[TopicPartition, int]:
+    """which: EARLIEST or LATEST."""
     alive = {broker.node_id for broker in cluster.brokers}
-    by_leader: dict[int, dict[TopicPartition, int]] = {}
     led = ((partition, one.leader) for partition, one in partitions_of(topics) if one.leader in alive)
-    for partition, leader in islice(led, MAX_PARTITIONS):
-        by_leader.setdefault(leader, {})[partition] = LATEST
-    asked = (problems.bounded(admin.list_offsets(part), f"Broker {one}") for one, part in by_leader.items())
-    answers = await asyncio.gather(*asked)
-    return {name: found.offset for answer in answers if answer for name, found in answer.items()}
+    return await offsets(admin, dict(islice(led, MAX_PARTITIONS)), which, problems)
+
+
+async def offsets(
+    admin: Admin, leaders: Mapping[TopicPartition, int], which: int, problems: Problems
+) -> dict[TopicPartition, int]:
+    """Return an offset of each partition whose leader answers in time. leaders: broker ids. which: as `list_offsets`.
+
+    A leader is asked for a part of its partitions at a time, so that neither side is busy with one request for long.
+    """
+
+    async def of_leader(broker_id: int, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for begin in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+            part = partitions[begin : begin + _PARTITIONS_AT_ONCE]
+            answer = await problems.bounded(admin.list_offsets(dict.fromkeys(part, which)), f"Broker {broker_id}")
+            if answer is None:
+                break
+            found |= {partition: one.offset for partition, one in answer.items()}
+        return found
+
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for partition, leader in leaders.items():
+        by_leader.setdefault(leader, []).append(partition)
+    answers = await asyncio.gather(*(of_leader(broker_id, part) for broker_id, part in by_leader.items()))
+    return {partition: offset for answer in answers for partition, offset in answer.items()}
 
 
 async def _described_groups(admin: Admin) -> dict[str, GroupDescription | KafkaError]:

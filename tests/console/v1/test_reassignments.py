@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from client.admin.admin import Admin
 from client.admin.types import Reassignment
 from console.rest.errors import RestError
 from console.v1.reassignments import plan, progress
@@ -96,3 +97,22 @@ async def test_elections(cluster):
         body = {"type": "unclean", "partitions": [{"topic": "nowhere", "partition": 0}]}
         (failed,) = (await rest.ask("POST", "/api/v1/elections", body)).body["failed"]
         assert "UNKNOWN_TOPIC_OR_PARTITION" in failed["error"]
+
+
+async def test_partitions_get_exactly_the_named_replicas(cluster):
+    async with rest_api(cluster.bootstrap_servers) as rest, Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        first, second = [broker.node_id for broker in (await admin.describe_cluster()).brokers][:2]
+        await admin.create_topic("assigned", assignment={0: [first]})
+        moves = [
+            {"topic": "assigned", "partition": 0, "replicas": [second, first]},
+            {"topic": "assigned", "partition": 1, "replicas": [first]},
+        ]
+        answer = await rest.ask("POST", "/api/v1/reassignments:assign", {"moves": moves})
+        assert answer.body["done"] == 1
+        assert [(one["topic"], one["partition"]) for one in answer.body["failed"]] == [("assigned", 1)]
+
+        async def has_moved():
+            found = (await admin.describe_topics(["assigned"]))["assigned"].partitions[0]
+            return list(found.replicas) == [second, first]
+
+        await until(has_moved, "the partition has its new replicas")

@@ -6,6 +6,7 @@ import pytest
 
 from client.admin.admin import Admin
 from client.producer.producer import Producer
+from client.topic_partition import TopicPartition
 from ottla import testing
 from support.mock_cluster import MockCluster
 from support.rest import rest_api
@@ -65,3 +66,19 @@ async def test_topics_of_a_mock_cluster():
     async with rest_api(cluster.bootstrap) as rest:
         assert (await rest.get("/api/v1/topics/orders"))["partitions"] == 4
         assert [one["name"] for one in (await rest.get("/api/v1/topics"))["topics"]] == ["orders"]
+
+
+async def test_statistics_of_all_topics(rest, admin, broker):
+    await admin.create_topic("counted", 2)
+    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for number in range(6):
+            await producer.send("counted", b"value", partition=number % 2)
+    await admin.delete_records({TopicPartition("counted", 0): 2})
+
+    async def found():
+        statistics = await rest.get("/api/v1/topic-statistics")
+        return next((one for one in statistics["topics"] if one["name"] == "counted"), None)
+
+    counted = await found()
+    assert (counted["records"], counted["appended"]) == (4, 6)
+    assert counted["size_bytes"] > 0
