@@ -45,8 +45,17 @@ def data_directory() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "ottla" / "data"
 
 
-def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None = None, *, quiet: bool = False) -> int:
-    """Run a broker until SIGTERM, SIGINT or SIGHUP. Return the exit code. An error is one line on standard error."""
+def run(
+    properties_path: Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    *,
+    quiet: bool = False,
+    new_broker: Callable[[BrokerConfig], Broker] = Broker,
+) -> int:
+    """Run a broker until SIGTERM, SIGINT or SIGHUP. Return the exit code. An error is one line on standard error.
+
+    new_broker: makes the broker, in the event loop.
+    """
     manager = ServiceManager(os.environ)
     log_format = TEXT
     try:
@@ -57,7 +66,7 @@ def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None
             logger.warning(warning)
         _allow_many_open_files()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(config, manager, quiet=quiet))
+            runner.run(_serve(config, manager, new_broker, quiet=quiet))
     except Exception as error:
         reason = _first_leaf(error)
         is_expected = isinstance(reason, EXPECTED)
@@ -79,8 +88,10 @@ def _allow_many_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _serve(config: BrokerConfig, manager: ServiceManager, *, quiet: bool) -> None:
-    broker = Broker(config)
+async def _serve(
+    config: BrokerConfig, manager: ServiceManager, new_broker: Callable[[BrokerConfig], Broker], *, quiet: bool
+) -> None:
+    broker = new_broker(config)
 
     def stop() -> None:
         manager.stopping()

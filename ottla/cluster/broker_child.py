@@ -15,7 +15,7 @@ import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from broker.first_commands import READY, TRY
@@ -56,15 +56,22 @@ class BrokerChild:
 
     async def start(self) -> None:
         """Start the process without waiting until it is ready. Raises OSError if the system refuses."""
+        await self._start(["-m", "ottla", "broker", str(self.properties)])
+
+    async def _start(self, words: Sequence[str], inherited: Sequence[int] = ()) -> None:
+        """Start Python with these words. inherited: the file descriptors that the process gets."""
+        self.facts = {}
+        self._ready.clear()
         # -P: a module in the working directory must not hide one of Ottla's packages.
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "ottla", "broker", str(self.properties)),
+                *(sys.executable, "-P", *words),
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=PIPE,
                 env=child_environment(),
                 start_new_session=True,
+                pass_fds=inherited,
             )
         )
         try:
@@ -103,7 +110,7 @@ class BrokerChild:
             return True
         if self.is_running:
             self._send_signal(signal.SIGTERM)
-            self._send_signal(signal.SIGCONT)  # the process may be paused
+            self.resume()  # the process may be paused
         try:
             async with asyncio.timeout(timeout_s):
                 await self.wait()
@@ -112,6 +119,14 @@ class BrokerChild:
             await self.wait()
             return False
         return True
+
+    def pause(self) -> None:
+        """Send SIGSTOP: the process stands still, its connections stay open."""
+        self._send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Send SIGCONT to a paused process."""
+        self._send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Send SIGKILL, to simulate a crash."""

@@ -17,21 +17,26 @@ registry. If a process ends unexpectedly, the cluster reports it and continues.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.settings.properties import format_properties
 from ottla.cluster.broker_child import BrokerChild
 from ottla.cluster.cluster_registry import choose_registry, note_external
 from ottla.cluster.external_zookeeper import ExternalZooKeeper
-from ottla.cluster.ports import HOST
+from ottla.cluster.ports import HOST, free_ports
 from ottla.cluster.process_output import ProcessOutput
 from ottla.cluster.registry_servers import require_free
 from ottla.command_line.failure import CommandError
+
+if TYPE_CHECKING:
+    from ottla.testing.processes.process_faults import ProcessFaults
+    from ottla.testing.processes.process_member import ProcessMember
 
 STOP_TIMEOUT_S = 120.0  # of one broker; without a registry a broker requests new leaders for some 100 s
 _LOOK_S = 0.25  # how soon the end of a registry is noticed
@@ -56,6 +61,7 @@ class LocalCluster:
         zookeeper_port: int = 2181,
         console_port: int | None = 8080,
         settings: Mapping[str, str] | None = None,
+        control_port: int | None = None,
         quiet: bool = False,
     ) -> None:
         """Create a cluster; without `data_dir` its data is temporary.
@@ -63,6 +69,7 @@ class LocalCluster:
         `port` and `console_port` are those of the first broker, 0 for any free ports; `console_port` None disables the
         consoles. `settings` apply to every broker. `zookeeper`: the address of a ZooKeeper that runs already.
         `zookeeper_nodes`: how many ZooKeeper servers to start. Without both, the registry is `ottla registry`.
+        `control_port`: of the control API, which injects faults; 0 for a free port, None for no control API.
 
         Raises CommandError for a setting in OWN_SETTINGS, and for data of another kind of registry.
         """
@@ -84,14 +91,45 @@ class LocalCluster:
             raise
         names = [f"broker-{number}" for number in range(1, brokers + 1)]
         self.output = ProcessOutput([*names, *self.registry_names], quiet=quiet)
-        self.brokers = [
-            BrokerChild(name, self.data_dir / f"{name}.properties", partial(self.output.said, name)) for name in names
-        ]
+        self.faults: ProcessFaults | None = None
+        self._control_port = control_port
+        self.brokers: Sequence[BrokerChild]
+        if control_port is None:
+            self.brokers = [
+                BrokerChild(name, self._properties(name), partial(self.output.said, name)) for name in names
+            ]
+        else:
+            self.faults = self._new_faults(names)
+            self.brokers = [member.child for member in self.faults.members]
         self.lost: list[str] = []  # processes that ended unexpectedly or had to be killed
         self._port = port
         self._console_port = console_port
+        # With a control API, brokers come back on their ports: the system must not give them to a connection meanwhile.
+        self._kept_ports = free_ports(brokers) if control_port is not None and not port else []
         self._settings = dict(settings or {})
         self._stopping = False
+
+    def _properties(self, name: str) -> Path:
+        return self.data_dir / f"{name}.properties"
+
+    def _new_faults(self, names: list[str]) -> ProcessFaults:
+        # The brokers' code and aiohttp.web take 0.2 s, which a cluster without a control API saves.
+        from ottla.testing.processes.process_faults import ProcessFaults
+
+        ids = dict(enumerate(names, 1))
+        faults = ProcessFaults(
+            {number: self._properties(name) for number, name in ids.items()},
+            {number: self.data_dir / name for number, name in ids.items()},
+            self.output.said,
+        )
+        for member in faults.members:
+            member.on_changed = self._changed
+        return faults
+
+    @property
+    def control_url(self) -> str:
+        """The address of the control API; empty without one."""
+        return "" if self.faults is None else self.faults.control.url
 
     @property
     def bootstrap_servers(self) -> str:
@@ -106,6 +144,7 @@ class LocalCluster:
         for _, listener, console in self._addresses():
             for port in filter(None, (listener, console)):
                 require_free(port)
+        await self._serve_control()
         self.data_dir.mkdir(parents=True, exist_ok=True)
         await self.registry.start()
         for broker, listener, console in self._addresses():
@@ -114,12 +153,24 @@ class LocalCluster:
         if isinstance(self.registry, ExternalZooKeeper):
             await self.registry.prepare(self._any_properties, [self.data_dir / one.name for one in self.brokers])
             note_external(self.data_dir, self.registry)
-        await asyncio.gather(*(broker.start() for broker in self.brokers))
+        members = [] if self.faults is None else self.faults.members
+        await asyncio.gather(*(one.launch() for one in members) if members else (one.start() for one in self.brokers))
         await self._wait_ready()
+        for member in members:
+            member.launched()
         for broker in self.brokers:
             # If the system chose the ports, a restarted broker uses the same ports.
             console_url = broker.facts.get("console", "")
             self._write_properties(broker, broker.facts["listening"], console_url.removeprefix("http://").rstrip("/"))
+
+    async def _serve_control(self) -> None:
+        if self.faults is None or self._control_port is None:
+            return
+        try:
+            await self.faults.control.bind(self._control_port)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else error
+            raise CommandError(f"cannot listen on {HOST}:{self._control_port}: {reason}") from None
 
     async def _wait_ready(self) -> None:
         """Wait until the brokers serve clients. Raises CommandError if one of them, or the registry, ends first."""
@@ -152,12 +203,20 @@ class LocalCluster:
             await asyncio.sleep(_LOOK_S)
 
     async def watch(self) -> None:
-        """Report every process that ends unexpectedly. Returns when no process is left."""
+        """Report every process that ends unexpectedly. Returns when no process is left.
+
+        With a control API, it does not return: brokers that are stopped may be started again.
+        """
+        if self.faults is not None:
+            await self._watch_registry()
+            await asyncio.Event().wait()
         await asyncio.gather(*(self._watch_broker(broker) for broker in self.brokers), self._watch_registry())
 
     async def stop(self) -> None:
         """Stop the brokers, then the registry, and delete temporary data. Idempotent."""
         self._stopping = True
+        if self.faults is not None:
+            await self.faults.end_faults()
         if self.registry.is_running:
             for broker in reversed(self.brokers):
                 await self._stop_broker(broker)
@@ -169,6 +228,8 @@ class LocalCluster:
         ):
             self._note(self.registry_kind, failure)
         self._delete_temporary_data()
+        if self.faults is not None:
+            self.faults.close()
 
     def _delete_temporary_data(self) -> None:
         if self._is_temporary:
@@ -186,7 +247,7 @@ class LocalCluster:
     @property
     def _any_properties(self) -> Path:
         """A file with the settings of all brokers, such as the security towards ZooKeeper."""
-        return self.brokers[0].properties
+        return self._properties("broker-1")
 
     def _addresses(self) -> list[tuple[BrokerChild, int, int | None]]:
         """Return every broker with its port and its console's port; 0 if the system chooses."""
@@ -196,7 +257,11 @@ class LocalCluster:
 
         console = self._console_port
         return [
-            (broker, nth(self._port, index), None if console is None else nth(console, index))
+            (
+                broker,
+                self._kept_ports[index] if self._kept_ports else nth(self._port, index),
+                None if console is None else nth(console, index),
+            )
             for index, broker in enumerate(self.brokers)
         ]
 
@@ -232,6 +297,14 @@ class LocalCluster:
                         return
                     self._note(name, f"has ended: {server.last_words()}")
             await asyncio.sleep(_LOOK_S)
+
+    def _changed(self, member: ProcessMember) -> None:
+        """Report a broker that has ended by itself; forget that when a fault is healed and it runs again."""
+        name = member.child.name
+        if member.failure is None:
+            self.lost = [one for one in self.lost if one != name]
+        elif not self._stopping:
+            self._note(name, f"has ended {member.child.end}; the others continue")
 
     def _note(self, name: str, what: str) -> None:
         self.lost.append(name)

@@ -65,6 +65,15 @@ def run_cluster(
         int, typer.Option("--console-port", min=0, max=65535, help="Port of the first broker's console; 0: any.")
     ] = 8080,
     console: Annotated[bool, typer.Option("--console/--no-console", help="Whether brokers have a console.")] = True,
+    control_port: Annotated[
+        int | None,
+        typer.Option(
+            "--control-port",
+            min=0,
+            max=65535,
+            help="Serve a control API for `ottla faults` on this port; 0: any. Default: none.",
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option("--data-dir", "-d", metavar="DIR", help="Where to keep the data. Default: temporary."),
@@ -86,6 +95,9 @@ def run_cluster(
     If a broker ends unexpectedly, the command reports it and the others continue; the exit code is then 1. A
     second Ctrl-C kills the brokers.
 
+    With --control-port, `ottla faults` injects faults: it stops, kills, pauses and restarts brokers, and lets their
+    connections, requests and disks fail. Everybody on this machine can do that then.
+
     The registry is `ottla registry`. With --zookeeper-nodes it is ZooKeeper: pip install 'ottla[zookeeper]' installs
     one and a Java. With --zookeeper it is a ZooKeeper that runs already.
 
@@ -103,6 +115,7 @@ def run_cluster(
         zookeeper_port=zookeeper_port,
         console_port=console_port if console else None,
         settings=parse_pairs(settings, "--set"),
+        control_port=control_port,
         quiet=quiet,
     )
     run(_serve(made, is_kept=data_dir is not None))
@@ -183,7 +196,11 @@ def _say_ready(cluster: LocalCluster, *, is_kept: bool) -> None:
     pids = ", ".join(str(server.pid) for server in cluster.registry.servers)
     lines.append(f"  {cluster.registry_kind:<11} {cluster.registry.connect}{f'  pid {pids}' if pids else ''}")
     lines.append(f"  {'data':<11} {cluster.data_dir}{'' if is_kept else ' (temporary)'}")
+    if cluster.control_url:
+        lines.append(f"  {'control':<11} {cluster.control_url}")
     lines += ["", TRY]
+    if cluster.control_url:
+        lines.append(f"  export OTTLA_CONTROL_URL={cluster.control_url}    # for ottla faults")
     lines += [f"  {command}" for command in first_commands(cluster.bootstrap_servers.partition(",")[0])]
     ottla = command_name()
     lines.append(f"  {ottla} zk tree --zookeeper {cluster.registry.connect}")

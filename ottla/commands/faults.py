@@ -73,7 +73,8 @@ def _ask(control: str | None, method: str, path: str, body: dict[str, Any] | Non
     base = control or os.environ.get(VARIABLE)
     if not base:
         raise CommandError(
-            f"no control API: give --control URL or set {VARIABLE}; `ClusterThread.serve_control()` returns the URL"
+            f"no control API: give --control URL or set {VARIABLE}; `ottla cluster --control-port` prints the URL,"
+            " `ClusterThread.serve_control()` returns it"
         )
     data = None if body is None else json.dumps(body).encode()
     try:

@@ -53,9 +53,13 @@ class ActiveFault:
         if self._healed.is_set() or not self.counter.take():
             return False
         if waits:
-            self._waiting += 1
+            self.begin_use()
         self.check_over()
         return True
+
+    def begin_use(self) -> None:
+        """Keep the fault in effect until `end_use`, also when its count is used up."""
+        self._waiting += 1
 
     async def wait(self, delay_s: float) -> None:
         """Wait for `delay_s`, or until the fault is healed. The fault stays in effect while one of its uses waits."""
@@ -68,7 +72,7 @@ class ActiveFault:
             self.end_use()
 
     def end_use(self) -> None:
-        """End a use that was taken with `waits`."""
+        """End a use that was taken with `waits`, or begun by `begin_use`."""
         self._waiting -= 1
         self.check_over()
 

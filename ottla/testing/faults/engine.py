@@ -13,10 +13,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any
 
-from ottla.testing.faults.active_fault import ActiveFault, Heal
+from ottla.testing.faults.active_fault import ActiveFault, Heal, count_of
+from ottla.testing.faults.counter import Counter, LocalCounter
 from ottla.testing.faults.description import Description, Fault
 from ottla.testing.faults.errors import UnknownFaultError
-from ottla.testing.faults.scene import ClusterScene
+from ottla.testing.faults.scene import BrokerScene, ClusterScene
 from ottla.testing.faults.verb import Verb
 from ottla.testing.faults.verbs import VERBS
 
@@ -26,8 +27,21 @@ logger = logging.getLogger(__name__)
 class Engine:
     """The faults of a cluster. All methods must be called in the event loop of its brokers."""
 
-    def __init__(self, scene: ClusterScene, verbs: Mapping[str, Verb] = VERBS) -> None:
-        """scene: what the verbs act on."""
+    def __init__(
+        self,
+        scene: ClusterScene | BrokerScene,
+        verbs: Mapping[str, Verb] = VERBS,
+        *,
+        new_counter: Callable[[int, int | None], Counter] = lambda fault_id, count: LocalCounter(count),
+        on_used_up: Callable[[int], None] = lambda fault_id: None,
+    ) -> None:
+        """scene: what the verbs act on.
+
+        new_counter: makes the counter of a fault, from its id and its count. on_used_up: called with the id of a fault
+        whose count is used up, and whose uses have ended.
+        """
+        self._new_counter = new_counter
+        self._on_used_up = on_used_up
         self._scene = scene
         self._verbs = {verb.description: verb for verb in verbs.values()}
         self._ids = itertools.count(1)
@@ -37,13 +51,20 @@ class Engine:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._healing: set[asyncio.Task[None]] = set()
 
-    async def apply(self, description: Description) -> dict[str, Any]:
-        """Do what a description says; return it as in `active`. Raises FaultError, and what the verb's work raises."""
+    async def apply(
+        self, description: Description, fault_id: int | None = None, counter: Counter | None = None
+    ) -> dict[str, Any]:
+        """Do what a description says; return it as in `active`. Raises FaultError, and what the verb's work raises.
+
+        fault_id, counter: of a fault that several engines have in common.
+        """
         verb = self._verbs[type(description)]
         self._drop_ended()
         loop = asyncio.get_running_loop()
-        fault = ActiveFault(next(self._ids), verb.name, description, loop.time)
-        fault.on_over = lambda: self._end_later(fault.id)
+        number = next(self._ids) if fault_id is None else fault_id
+        counter = counter or self._new_counter(number, count_of(description))
+        fault = ActiveFault(number, verb.name, description, loop.time, counter)
+        fault.on_over = lambda: self._end_used_up(fault.id)
         applied = await verb.apply(self._scene, description, fault)
         fault.did = applied.did
         fault.is_lasting = applied.heal is not None
@@ -56,17 +77,17 @@ class Engine:
             if isinstance(description, Fault) and description.for_s is not None:
                 self._timers[fault.id] = loop.call_later(description.for_s, self._end_later, fault.id)
             if fault.is_used_up:  # while the verb was at work
-                self._end_later(fault.id)
+                self._end_used_up(fault.id)
         return fault.as_json()
 
     def _healing_of(self, verb: Verb, description: Description, heal: Heal) -> Heal:
-        recover = verb.recover
-        if recover is None:
+        recover, scene = verb.recover, self._scene
+        if recover is None or not isinstance(scene, ClusterScene):
             return heal
 
         async def heal_and_recover() -> None:
             await heal()
-            await recover(self._scene, description)
+            await recover(scene, description)
 
         return heal_and_recover
 
@@ -124,6 +145,14 @@ class Engine:
         """Forget the faults that something else has ended."""
         for fault_id in [fault_id for fault_id, is_over in self._over.items() if is_over()]:
             self._forget(fault_id)
+
+    def is_waiting(self, fault_id: int) -> bool:
+        """Whether a use of a fault in effect has not ended."""
+        return fault_id in self._active and self._active[fault_id].is_waiting
+
+    def _end_used_up(self, fault_id: int) -> None:
+        self._end_later(fault_id)
+        self._on_used_up(fault_id)
 
     def _end_later(self, fault_id: int) -> None:
         """End a fault whose limit is reached."""

@@ -1,0 +1,1 @@
+"""Faults of brokers that are processes: `ottla cluster --control-port`."""
