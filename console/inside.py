@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from console.inspection.registry import RegistryInspection
+
 
 class Traffic(NamedTuple):
     """Counters of one broker since its start."""
@@ -47,6 +49,10 @@ class Inside(Protocol):
     @property
     def broker_id(self) -> int:
         """The id of the broker."""
+
+    @property
+    def registry(self) -> RegistryInspection:
+        """The tree in ZooKeeper, or in the embedded registry."""
 
     def traffic(self) -> Traffic:
         """Return the counters for charts. It is called every ten seconds, for an hour after somebody has looked."""

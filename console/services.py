@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from console.clients import Clients
 from console.inside import Inside
 from console.rest.bodies import Bodies
+from console.rest.event_stream import EventStreams
 from console.watching.observer import Observer
 
 
@@ -21,6 +22,7 @@ class ConsoleServices:
     """What the console has seen of the cluster."""
     bodies: Bodies = field(default_factory=Bodies)
     """The bodies of requests that are in memory."""
+    streams: EventStreams = field(default_factory=EventStreams)
 
     async def stop_watching(self, _: object = None) -> None:
         """End what runs although nobody asks: a handler for the end of the application."""

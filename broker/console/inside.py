@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.console.statistics import statistics, traffic
+from broker.inspection.registry import RegistryTree
 from broker.network.acceptor import Acceptor
 from broker.services import Services
 from console.inside import BrokerStatistics, Traffic
@@ -16,6 +17,7 @@ class BrokerInside:
     def __init__(self, services: Services, acceptors: Mapping[str, Acceptor]) -> None:
         self._services = services
         self._acceptors = acceptors
+        self.registry = RegistryTree(services.registry_access.registry)
 
     @property
     def broker_id(self) -> int:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from console.rest.answering import JSON
+from console.rest.event_stream import CONTENT_TYPE as EVENTS
 from console.rest.models import ErrorAnswer
 from console.rest.operation import ApiOperation
 
@@ -52,7 +53,11 @@ def openapi_document(tables: Mapping[str, Iterable[ApiOperation]], version: str)
 def _schemas(rows: list[ApiOperation]) -> dict[str, Any]:
     """Return the schemas of all models: of requests as they are validated, of answers as they are sent."""
     taken = {one.takes for one in rows if one.takes is not None}
-    given = {one.answers for one in rows if one.answers is not None} | {ErrorAnswer}
+    given = (
+        {one.answers for one in rows if one.answers is not None}
+        | {one.events for one in rows if one.events is not None}
+        | {ErrorAnswer}
+    )
     models: list[tuple[type[BaseModel], Any]] = [
         *((one, "validation") for one in sorted(taken, key=lambda one: one.__name__)),
         *((one, "serialization") for one in sorted(given, key=lambda one: one.__name__)),
@@ -99,6 +104,8 @@ def _responses(row: ApiOperation) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": "Done."}
     if row.answers is not None:
         answer["content"] = _content(row.answers)
+    if row.events is not None:
+        answer["content"] = _content(row.events, EVENTS)
     errors = _ERRORS | (_BODY_ERRORS if row.takes is not None else {})
     return {
         str(row.status): answer,
@@ -106,5 +113,5 @@ def _responses(row: ApiOperation) -> dict[str, Any]:
     }
 
 
-def _content(model: type[BaseModel]) -> dict[str, Any]:
-    return {JSON: {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}
+def _content(model: type[BaseModel], content_type: str = JSON) -> dict[str, Any]:
+    return {content_type: {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}

@@ -68,5 +68,7 @@ class ApiOperation(NamedTuple):
     takes: type[Asked] | None = None
     """The model of the body of the request."""
     query: tuple[Parameter, ...] = ()
+    events: type[Answer] | None = None
+    """The model of the data of the events, if the answer is a stream of them. See `event_stream`."""
     is_stream: bool = False
     """The body of the request is not read before the handler is called: it is a sequence of `takes`."""

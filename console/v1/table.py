@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from console.rest.operation import ApiOperation
-from console.v1 import brokers, overview, partitions, reassignments, session, topics
+from console.v1 import brokers, inside_registry, overview, partitions, reassignments, session, topics
 
 ROOT: Final = "/api/v1"
 OPERATIONS: Final[tuple[ApiOperation, ...]] = (
@@ -15,4 +15,5 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *brokers.OPERATIONS,
     *reassignments.OPERATIONS,
     *partitions.OPERATIONS,
+    *inside_registry.OPERATIONS,
 )

@@ -1,0 +1,30 @@
+"""What the operations about the inside of a broker share: the broker itself, and what its refusals mean."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from console.inside import Inside
+from console.inspection.errors import InspectionError
+from console.rest.call import Call
+from console.rest.errors import RestError, not_found
+
+ELSEWHERE = "Only the console of an Ottla broker (ottla.console.listener) shows how Kafka works inside."
+
+
+def inside_of(call: Call) -> Inside:
+    """Return the broker that serves this console. Raises RestError if none does."""
+    inside = call.services.inside
+    if inside is None:
+        raise not_found(ELSEWHERE)
+    return inside
+
+
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """Answer what the broker refuses to show."""
+    try:
+        yield
+    except InspectionError as error:
+        raise RestError(error.status, str(error)) from None
