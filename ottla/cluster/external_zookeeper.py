@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.command_line.failure import CommandError
 from registry.errors import NoNodeError, RegistryError
+from registry.subtree import delete_subtree
 from registry.zookeeper.address import ZooKeeperAddress
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class ExternalZooKeeper:
 
         try:
             async with opened(str(self._given), config=config) as registry:
-                await _delete_tree(registry, self._own_chroot)
+                await delete_subtree(registry, self._own_chroot)
         except (RegistryError, CommandError) as error:
             return f"{self.connect} is not deleted: {error}"
         return None
@@ -89,9 +90,3 @@ async def _children(registry: Registry, path: str) -> list[str]:
         return await registry.children(path)
     except NoNodeError:
         return []
-
-
-async def _delete_tree(registry: Registry, path: str) -> None:
-    for name in await _children(registry, path):
-        await _delete_tree(registry, f"{path}/{name}")
-    await registry.delete(path)

@@ -24,6 +24,7 @@ from ottla.testing import versions
 from ottla.testing.cluster_topics import create_topic, delete_topic
 from ottla.testing.faults.faults import Faults
 from ottla.testing.member import Member, MemberState
+from ottla.testing.own_chroot import OwnChroot
 from ottla.testing.process_loop import ProcessLoop
 from ottla.testing.requests import CapturedRequests
 from registry.embedded.store import EmbeddedStore
@@ -76,7 +77,8 @@ class ClusterThread:
         version: the Kafka release whose API versions the brokers have: see `versions`.
 
         directory: has a folder `broker-<id>` for each broker and the registry, and is kept; by default a temporary
-        one, which `stop` removes.
+        one, which `stop` removes. With `zookeeper.connect`, a cluster with a temporary directory has a chroot of its
+        own below the one that is named, and `stop` deletes it.
 
         Raises ValueError for a number below 1, for a setting that the cluster chooses, and for an unknown version.
         """
@@ -107,6 +109,7 @@ class ClusterThread:
         self._loop: ProcessLoop
         self._stopping: asyncio.Event
         self._store: EmbeddedStore | None = None
+        self._chroot: OwnChroot | None = None
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -172,6 +175,8 @@ class ClusterThread:
             raise RuntimeError(f"the {self._what} runs already")
         ready: Future[None] = Future()
         self._ended = Future()
+        self._chroot = OwnChroot.of(self._settings) if self._directory is None else None
+        of_chroot = {} if self._chroot is None else self._chroot.settings
         with contextlib.ExitStack() as stack:
             if self._directory is None:
                 self._data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-")))
@@ -180,7 +185,9 @@ class ClusterThread:
             self._members = {
                 broker_id: Member(
                     broker_id,
-                    {"broker.id": str(broker_id), "log.dirs": str(self._log_dirs(broker_id))} | dict(settings),
+                    {"broker.id": str(broker_id), "log.dirs": str(self._log_dirs(broker_id))}
+                    | dict(settings)
+                    | of_chroot,
                     lambda: self._store,
                 )
                 for broker_id, settings in self._settings.items()
@@ -266,7 +273,8 @@ class ClusterThread:
         """Replace the cluster by an empty one on the same ports: without topics, groups, ACLs, quotas or settings.
 
         All brokers are killed, their data and the registry are deleted, also in a directory that was named, and the
-        brokers start again. Raises RuntimeError for a cluster on ZooKeeper, whose data is not its own.
+        brokers start again. On ZooKeeper, the chroot of the cluster is deleted; raises RuntimeError for a cluster with
+        a directory there, as its chroot is the one that `zookeeper.connect` names.
         """
         self.call(self._reset)
 
@@ -357,19 +365,28 @@ class ClusterThread:
         await self._start_all()
 
     async def _reset(self) -> None:
-        if self._uses_zookeeper or self._store is None:
-            raise RuntimeError("reset: the cluster uses ZooKeeper, whose data is not its own")
+        if self._uses_zookeeper and self._chroot is None:
+            raise RuntimeError(
+                "reset: zookeeper.connect names the chroot of this cluster, which may have data of others;"
+                " without a directory, a cluster has a chroot of its own"
+            )
         await self._faults.engine.heal_all()
         await self._kill_all()
         for member in self._members.values():
             member.forget_session()
-        await self._store.close()
         for path in (path for member in self._members.values() for path in map(Path, member.log_dirs)):
             shutil.rmtree(path, ignore_errors=True)
-        for path in self._data.glob(f"{REGISTRY_FILE}*"):
-            path.unlink()
-        self._store = await EmbeddedStore.open(self._registry_file())
+        await self._reset_registry()
         await self._start_all()
+
+    async def _reset_registry(self) -> None:
+        if self._chroot is not None:
+            await self._chroot.delete()
+        if self._store is not None:
+            await self._store.close()
+            for path in self._data.glob(f"{REGISTRY_FILE}*"):
+                path.unlink()
+            self._store = await EmbeddedStore.open(self._registry_file())
 
     async def _acquainted(self) -> None:
         """Wait until each broker is registered and has all the others in its metadata."""
@@ -401,6 +418,8 @@ class ClusterThread:
         if self._store is not None:
             store, self._store = self._store, None
             await store.close()
+        if self._chroot is not None:
+            await self._chroot.discard()
 
 
 def release_settings(version: str | None) -> dict[str, str]:

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from ottla.testing.broker_log import BrokerLog
 from ottla.testing.broker_thread import BrokerThread
 from ottla.testing.cluster_thread import ClusterThread
+from ottla.testing.own_chroot import CONNECT
 
 S = TypeVar("S", bound=ClusterThread)
 
@@ -67,7 +68,7 @@ class Servers:
         """Return the broker that all tests share."""
         if self._broker is None:
             settings = dict(self.options.settings)
-            broker = BrokerThread(settings, directory=self._directory("broker"), version=self.options.version)
+            broker = BrokerThread(settings, directory=self._directory("broker", settings), version=self.options.version)
             self._broker = self._started(broker)
         return self._broker
 
@@ -80,13 +81,14 @@ class Servers:
         """Return a cluster with as many brokers and these settings. Raises ValueError."""
         if spec not in self._clusters:
             settings = dict(self.options.settings) | dict(spec.settings)
-            directory = self._directory(f"cluster-{len(self._clusters) + 1}")
+            directory = self._directory(f"cluster-{len(self._clusters) + 1}", settings)
             cluster = ClusterThread(spec.brokers, settings, directory=directory, version=self.options.version)
             self._clusters[spec] = self._started(cluster)
         return self._clusters[spec]
 
-    def _directory(self, name: str) -> Path | None:
-        return None if self._scratch is None else self._scratch / name
+    def _directory(self, name: str, settings: Mapping[str, str]) -> Path | None:
+        """Return a directory whose copy has the registry; None with ZooKeeper: a cluster has its own chroot then."""
+        return None if self._scratch is None or settings.get(CONNECT) else self._scratch / name
 
     def _started(self, server: S) -> S:
         if self._broker is None and not self._clusters:

@@ -12,6 +12,7 @@ import pytest
 
 from support.checkout import checkout_only
 from support.counts import count
+from support.zookeeper import new_chroot, shared_zookeeper
 
 pytest_plugins = ["pytester"]
 
@@ -244,6 +245,27 @@ def test_isolation_for_all_tests(run):
         """,
         "--ottla-isolation=cluster",
         passed=2,
+    )
+
+
+def test_clusters_on_a_zookeeper_are_apart_and_begin_empty(run, pytester):
+    connect = f"{shared_zookeeper().connect}{new_chroot()}"
+    pytester.makeini(f"[pytest]\nottla_settings =\n    zookeeper.connect={connect}\nottla_isolation = cluster\n")
+    run(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_empty(ottla_server, ottla_admin, number):
+            assert ottla_admin.list_topics() == []
+            ottla_server.create_topic("left")
+
+        @pytest.mark.ottla_cluster(brokers=1)
+        def test_cluster(ottla_cluster, ottla_admin):
+            assert ottla_admin.list_topics() == []
+        """,
+        "--ottla-keep-data=kept",
+        passed=3,
     )
 
 
