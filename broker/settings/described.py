@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import IntEnum
-from typing import Self
+from typing import Final, Self
 
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.config import SYNONYMS, BrokerConfig
@@ -75,13 +75,20 @@ class DescribedConfig:
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
+ONE_ID: Final = frozenset({"broker.id", "node.id"})
+"""Two names of one setting."""
+
+
 class ConfigLayers:
     """All sources of broker settings, as text."""
 
-    __slots__ = ("cluster_wide", "config", "per_broker")
+    __slots__ = ("_static", "cluster_wide", "config", "per_broker")
 
     def __init__(self, config: BrokerConfig, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> None:
         self.config = config
+        self._static = dict(config.static)
+        if not ONE_ID.isdisjoint(config.static):  # as in Kafka, both names then count as set
+            self._static |= {name: str(config.broker_id) for name in ONE_ID}
         self.per_broker = per_broker
         self.cluster_wide = cluster_wide
 
@@ -89,7 +96,7 @@ class ConfigLayers:
         """Return all settings of this broker sorted by name, or those in `names` that exist."""
         config = self.config
         described: list[DescribedConfig] = []
-        others = {name for layer in (config.static, self.cluster_wide, self.per_broker) for name in layer}
+        others = {name for layer in (self._static, self.cluster_wide, self.per_broker) for name in layer}
         for name in sorted(others | BROKER_SETTINGS.keys()):
             if names and name not in names:
                 continue
@@ -101,7 +108,7 @@ class ConfigLayers:
                 value = known.text(config.values[name])
             else:
                 value = next(
-                    layer[name] for layer in (self.per_broker, self.cluster_wide, config.static) if name in layer
+                    layer[name] for layer in (self.per_broker, self.cluster_wide, self._static) if name in layer
                 )
             synonyms = self.synonyms(name, is_sensitive(setting))
             described.append(DescribedConfig(name, value, setting, synonyms, read_only=is_read_only(name)))
@@ -145,7 +152,7 @@ class ConfigLayers:
         layers = (
             (self.per_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
             (self.cluster_wide, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-            (self.config.static, ConfigSource.STATIC_BROKER_CONFIG),
+            (self._static, ConfigSource.STATIC_BROKER_CONFIG),
             (self.config.defaults, ConfigSource.DEFAULT_CONFIG),
         )
         found: list[Synonym] = [

@@ -61,6 +61,15 @@ def test_broker_is_described_as_kafka_does(number):
             assert ours[entry["name"]] == entry
 
 
+@pytest.mark.parametrize("given", ["broker.id", "node.id"])
+def test_one_name_of_the_broker_s_id_sets_both_as_in_kafka(given):
+    [entries] = [one for one in recorded(4) if {"broker.id", "node.id"} <= {entry["name"] for entry in one}][:1]
+    ours = {d.name: as_recorded(d) for d in DynamicBrokerConfig(BrokerConfig({given: "0"})).describe_broker()}
+    for entry in entries:
+        if entry["name"] in ("broker.id", "node.id"):
+            assert ours[entry["name"]] == entry
+
+
 @pytest.mark.parametrize("number", range(len(recorded(2))))
 def test_topic_is_described_as_kafka_does(number):
     entries = recorded(2)[number]
