@@ -33,6 +33,8 @@ class BrokerChild:
         self.properties = properties
         self.facts: dict[str, str] = {}  # listening, data, console: once it is ready
         self.last_line = ""
+        self.inherited: Sequence[int] = ()
+        """File descriptors that the process gets, too."""
         self._on_line = on_line
         self._process: Process | None = None
         self._ready = asyncio.Event()
@@ -71,7 +73,7 @@ class BrokerChild:
                 stderr=PIPE,
                 env=child_environment(),
                 start_new_session=True,
-                pass_fds=inherited,
+                pass_fds=(*self.inherited, *inherited),
             )
         )
         try:

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from ottla.cluster import external_zookeeper, local_registry
 from ottla.cluster.external_zookeeper import ExternalZooKeeper
+from ottla.cluster.leftovers import CONNECT
 from ottla.cluster.local_registry import LocalRegistry
 from ottla.cluster.registry_servers import RegistryServers
 from ottla.command_line.failure import CommandError
@@ -19,7 +20,7 @@ ClusterRegistry: TypeAlias = RegistryServers | ExternalZooKeeper
 
 _REGISTRY = local_registry.KIND
 _ZOOKEEPER = external_zookeeper.KIND
-_EXTERNAL = "zookeeper.connect"
+_EXTERNAL = CONNECT
 """Names in the data directory: two folders, and a file with the address of an external ZooKeeper."""
 
 

@@ -2,7 +2,8 @@
 
 The data of the brokers and their tree in ZooKeeper belong together:
 
-* A cluster with temporary data gets a chroot of its own below the given path. It is deleted with the data.
+* A cluster with temporary data gets a chroot of its own below the given path. It is deleted with the data, or by a
+  later start if the command is killed (see `leftovers`).
 * A cluster with a data directory uses the given path and keeps it. If the path has topics and the data directory has no
   data of a broker, the start is refused: the topics' records would be missing.
 """
@@ -13,6 +14,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.cluster.leftovers import PREFIX
 from ottla.command_line.failure import CommandError
 from registry.errors import NoNodeError, RegistryError
 from registry.subtree import delete_subtree
@@ -36,8 +38,13 @@ class ExternalZooKeeper:
     def __init__(self, connect: str, *, is_temporary: bool) -> None:
         """connect: as in `zookeeper.connect`. Raises BadArgumentsError, which names the part and the rule."""
         self._given = ZooKeeperAddress.parse(connect)
-        self._own_chroot = f"/ottla-cluster-{secrets.token_hex(4)}" if is_temporary else ""
+        self._own_chroot = f"/{PREFIX}{secrets.token_hex(4)}" if is_temporary else ""
         self._is_prepared = False
+
+    @property
+    def hosts(self) -> str:
+        """The addresses of the servers, without a chroot."""
+        return self._given.hosts
 
     @property
     def connect(self) -> str:
@@ -75,14 +82,20 @@ class ExternalZooKeeper:
         """Delete the chroot of a cluster with temporary data. Return why that failed, or None."""
         if not self._own_chroot or not self._is_prepared:
             return None
-        from ottla.command_line.registry_session import opened
+        return await delete_chroot(self.connect, config)
 
-        try:
-            async with opened(str(self._given), config=config) as registry:
-                await delete_subtree(registry, self._own_chroot)
-        except (RegistryError, CommandError) as error:
-            return f"{self.connect} is not deleted: {error}"
-        return None
+
+async def delete_chroot(connect: str, config: Path) -> str | None:
+    """Delete the last part of an address's chroot, with all znodes in it. Return why that failed, or None."""
+    from ottla.command_line.registry_session import opened  # kazoo takes 25 ms
+
+    given, _, name = connect.rpartition("/")
+    try:
+        async with opened(given, config=config) as registry:
+            await delete_subtree(registry, f"/{name}")
+    except (RegistryError, CommandError) as error:
+        return f"{connect} is not deleted: {error}"
+    return None
 
 
 async def _children(registry: Registry, path: str) -> list[str]:

@@ -17,6 +17,7 @@ registry. If a process ends unexpectedly, the cluster reports it and continues.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
@@ -28,7 +29,8 @@ from typing import TYPE_CHECKING, Any
 from broker.settings.properties import format_properties
 from ottla.cluster.broker_child import BrokerChild
 from ottla.cluster.cluster_registry import choose_registry, note_external
-from ottla.cluster.external_zookeeper import ExternalZooKeeper
+from ottla.cluster.external_zookeeper import ExternalZooKeeper, delete_chroot
+from ottla.cluster.leftovers import PREFIX, DirectoryLocks, leftovers
 from ottla.cluster.ports import HOST, free_ports
 from ottla.cluster.process_output import ProcessOutput
 from ottla.cluster.registry_servers import require_free
@@ -77,7 +79,8 @@ class LocalCluster:
             if name in OWN_SETTINGS:
                 raise CommandError(f"--set {name}: each broker of the cluster has its own value")
         self._is_temporary = data_dir is None
-        self.data_dir = Path(tempfile.mkdtemp(prefix="ottla-cluster-")) if data_dir is None else data_dir.resolve()
+        self._locks: DirectoryLocks | None = None
+        self.data_dir = Path(tempfile.mkdtemp(prefix=PREFIX)) if data_dir is None else data_dir.resolve()
         try:
             self.registry, self.registry_kind, self.registry_names = choose_registry(
                 self.data_dir,
@@ -151,8 +154,7 @@ class LocalCluster:
             console_address = "" if console is None else f"{HOST}:{console}"
             self._write_properties(broker, f"PLAINTEXT://{HOST}:{listener}", console_address)
         if isinstance(self.registry, ExternalZooKeeper):
-            await self.registry.prepare(self._any_properties, [self.data_dir / one.name for one in self.brokers])
-            note_external(self.data_dir, self.registry)
+            await self._prepare_external(self.registry)
         members = [] if self.faults is None else self.faults.members
         await asyncio.gather(*(one.launch() for one in members) if members else (one.start() for one in self.brokers))
         await self._wait_ready()
@@ -162,6 +164,31 @@ class LocalCluster:
             # If the system chose the ports, a restarted broker uses the same ports.
             console_url = broker.facts.get("console", "")
             self._write_properties(broker, broker.facts["listening"], console_url.removeprefix("http://").rstrip("/"))
+
+    async def _prepare_external(self, registry: ExternalZooKeeper) -> None:
+        if self._is_temporary:
+            self._locks = DirectoryLocks.take(self.data_dir)
+            for broker in self.brokers:
+                broker.inherited = [self._locks.processes.fileno()]
+            note_external(self.data_dir, registry)  # before the chroot exists: a later start may have to delete it
+            await self._delete_leftovers(registry.hosts)
+        await registry.prepare(self._any_properties, [self.data_dir / one.name for one in self.brokers])
+        note_external(self.data_dir, registry)
+
+    async def _delete_leftovers(self, hosts: str) -> None:
+        """Delete what clusters on these servers have left behind whose commands were killed."""
+        for found in leftovers():
+            with contextlib.closing(found):
+                if not found.connect.startswith(f"{hosts}/"):  # perhaps they do not run any more
+                    continue
+                if found.lock is None:
+                    text = f"the command of another cluster was killed, and brokers of it still run: {found.data_dir}"
+                else:
+                    failure = await delete_chroot(found.connect, found.data_dir / self._any_properties.name)
+                    if failure is None:
+                        found.delete_data()
+                    text = failure or f"{found.connect} is deleted: the command of its cluster was killed"
+                self.output.tell(self.registry_kind, text)
 
     async def _serve_control(self) -> None:
         if self.faults is None or self._control_port is None:
@@ -234,6 +261,8 @@ class LocalCluster:
     def _delete_temporary_data(self) -> None:
         if self._is_temporary:
             shutil.rmtree(self.data_dir, ignore_errors=True)
+        if self._locks is not None:
+            self._locks.close()
 
     def kill(self) -> None:
         """Kill the brokers at once; a running `stop`, which waits for them, continues."""

@@ -146,6 +146,38 @@ def test_a_temporary_cluster_on_a_zookeeper_that_runs(ottla):
     assert not Path(running.value("data")).exists()
 
 
+def test_what_a_killed_command_leaves_in_a_zookeeper_is_deleted_by_the_next_start(tmp_path, ottla, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # other tests have clusters, too
+    given = f"{shared_zookeeper().connect}{new_chroot()}"
+    words = ("--brokers", 1, "--no-console", "--zookeeper", given)
+    with Running(*words) as killed:
+        killed.ready()
+        left, data, pid = killed.value("zookeeper"), Path(killed.value("data")), killed.pid("broker-1")
+        name = left.rpartition("/")[2]
+        with Running(*words) as other:  # nothing is left behind as long as the command runs
+            other.ready()
+            assert other.stop() == 0, other.errors
+        assert "was killed" not in other.errors
+        try:
+            killed.process.kill()
+            killed.process.wait(DEADLINE_S)
+            with Running(*words) as second:
+                second.ready()
+                assert f"brokers of it still run: {data}\n" in second.errors
+                assert data.exists()
+                assert second.stop() == 0, second.errors
+            assert ottla("zk", "ls", "/", "-z", given).out.split() == [name]
+        finally:
+            os.kill(pid, signal.SIGKILL)
+        until_blocking(lambda: not lives(pid), "the broker has ended")
+    with Running(*words) as third:
+        third.ready()
+        assert f"{left} is deleted: the command of its cluster was killed\n" in third.errors
+        assert third.stop() == 0, third.errors
+    assert ottla("zk", "ls", "/", "-z", given).out.split() == []
+    assert list(tmp_path.glob("ottla-cluster-*")) == []
+
+
 def test_a_kept_cluster_on_a_zookeeper_that_runs(tmp_path, ottla):
     given = f"{shared_zookeeper().connect}{new_chroot()}"
     for life in range(2):
