@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from broker.network.connection import Connection, PendingAnswer
 from broker.network.limits import ConnectionCounter, Holdable, MemoryBudget
 from broker.network.output import Answer
-from client.wire.network import Network, Server
+from client.wire.network import Network, Server, unchanged
 from protocol.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class Acceptor:
         self._is_closed = False
         self.handshake_timeout_s = handshake_timeout_s
         self._tls = tls
+        self._around: Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol] = unchanged
         self._early: dict[Holdable, None] = {}  # accepted before `run`: held until the broker can serve them
 
     async def bind(self, network: Network, host: str, port: int) -> None:
@@ -85,6 +86,7 @@ class Acceptor:
             from broker.network.tls_server import TlsServer  # ssl costs a plain broker 10 ms
 
             self._server = await TlsServer.open(self, self._tls, host, port, self._backlog)
+            self._around = network.accepts(self._server.port)
         self.host, self.port = host, self._server.port
 
     async def run(self) -> None:
@@ -132,11 +134,11 @@ class Acceptor:
         if self._is_closed:
             connection.abort()
 
-    def tls_connection(self, tls: ListenerTls, on_complete: Callable[[], None]) -> Connection:
+    def tls_connection(self, tls: ListenerTls, on_complete: Callable[[], None]) -> asyncio.BaseProtocol:
         """Return the protocol of a connection whose handshake runs. on_complete: to be called when it is complete."""
         from broker.network.tls_connection import TlsConnection  # only brokers with TLS need it
 
-        return TlsConnection(self, tls, on_complete)
+        return self._around(TlsConnection(self, tls, on_complete))
 
     def disconnected(self, connection: Connection) -> None:
         """Remove a connection that is closed."""

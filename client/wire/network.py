@@ -51,6 +51,13 @@ class Network(Protocol):
         """Listen on `host:port` ("" means all interfaces, port 0 any free port). Raises OSError."""
         ...
 
+    def accepts(self, port: int) -> Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol]:
+        """Take note of a listener that opens its sockets itself, because it does the TLS handshakes.
+
+        Return what is called with the protocol of each of its connections, and returns the protocol to use.
+        """
+        ...
+
     async def connect(
         self, protocol_factory: Callable[[], P], host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.Transport, P]:
@@ -89,6 +96,11 @@ class AsyncioServer:
             await server.wait_closed()
 
 
+def unchanged(protocol: asyncio.BaseProtocol) -> asyncio.BaseProtocol:
+    """Return the protocol of a connection as it is."""
+    return protocol
+
+
 class AsyncioNetwork:
     """Real TCP, through the running event loop (asyncio's or uvloop's)."""
 
@@ -118,6 +130,10 @@ class AsyncioNetwork:
                 one.close()
             raise
         return AsyncioServer(servers, sockets[0].getsockname()[1])
+
+    def accepts(self, port: int) -> Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol]:
+        """See `Network.accepts`."""
+        return unchanged
 
     async def connect(
         self, protocol_factory: Callable[[], P], host: str, port: int, *, tls: ssl.SSLContext | None = None

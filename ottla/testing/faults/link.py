@@ -4,6 +4,8 @@ A link stands between a transport and the broker's protocol, as protocol for the
 it reads the header of the first request, which has the client id. Then it steps aside: the transport calls the broker's
 protocol, and the protocol's writes go to the transport directly, until a fault applies to the connection.
 
+With TLS, the link is on the side of the broker: it begins when the handshake is complete, and sees what is decrypted.
+
 While a fault applies, everything goes through two flows. The transport's socket is hidden from the broker, which would
 send records past the transport.
 """
@@ -106,10 +108,10 @@ class Link(asyncio.BufferedProtocol):
         self._step_aside()
 
     def eof_received(self) -> bool:
-        """Pass the end of the stream on behind the bytes that wait."""
+        """Pass the end of the stream on behind the bytes that wait. With TLS, that also closes the connection."""
         self._eof = True
         self._in.end()
-        return True
+        return self._transport.get_extra_info("sslcontext") is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop what waits, and tell the broker."""

@@ -191,6 +191,12 @@ class FaultyNetwork:
         self._faults.listens(self._broker_id, server.port)
         return server
 
+    def accepts(self, port: int) -> Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol]:
+        """See `Network.accepts`."""
+        self._faults.listens(self._broker_id, port)
+        around = self._network.accepts(port)
+        return lambda protocol: self._faults.link(self._broker_id, around(protocol))
+
     async def connect(
         self, protocol_factory: Callable[[], P], host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.Transport, P]:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from client.wire.network import LISTEN_BACKLOG
+from client.wire.network import LISTEN_BACKLOG, unchanged
 from support.simulation.link import QUICK_S, Link, Pipe
 from support.simulation.process import SimulatedProcess
 from support.simulation.trace import Trace
@@ -202,6 +202,10 @@ class ProcessNetwork:
     def __init__(self, network: SimulatedNetwork, process: SimulatedProcess) -> None:
         self._network = network
         self._process = process
+
+    def accepts(self, port: int) -> Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol]:
+        """See `Network`."""
+        return unchanged
 
     async def listen(
         self,

@@ -1,6 +1,7 @@
 """The verbs for connections, as clients of librdkafka and aiokafka meet them."""
 
 import asyncio
+import re
 import socket
 
 import pytest
@@ -11,8 +12,9 @@ from ottla import testing
 from ottla.testing.faults.connections import BlackholeFault, CutFault, DelayFault, ThrottleFault
 from ottla.testing.faults.errors import FaultError
 from support.deadlines import DEADLINE_S
-from support.faulty_cluster import SeenProducer, consume, create_topic, isr_of
+from support.faulty_cluster import SeenProducer, consume, create_topic, isr_of, leader_of
 from support.polling import until_blocking
+from support.tls_listening import tls_settings
 
 SETTINGS = {"replica.lag.time.max.ms": "1000", "replica.socket.timeout.ms": "2000"}
 
@@ -184,3 +186,88 @@ def test_options_are_checked(cluster, make, text):
         make()
     with pytest.raises(FaultError, match="broker=9"):
         cluster.faults.cut(broker=9)
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    """A cluster whose connections are encrypted, those between brokers, too."""
+    folder = tmp_path_factory.mktemp("tls")
+    listeners = {"listeners": "SSL://127.0.0.1:0", "security.inter.broker.protocol": "SSL"}
+    with testing.cluster(3, SETTINGS | listeners | tls_settings(folder)) as running:
+        running.client_settings = {"security_protocol": "SSL", "ssl_ca_location": str(folder / "ca.pem")}
+        yield running
+
+
+@pytest.fixture
+def tls_topic(secured, request):
+    """A topic on all brokers, which the first one leads."""
+    name = re.sub(r"\W+", "-", request.node.name).strip("-")
+    secured.create_topic(name, partitions=1, replication_factor=3)
+    leader = leader_of(secured, name)
+    if leader != 1:
+        until_blocking(lambda: isr_of(secured, name) == {1, 2, 3}, "all replicas are in sync")
+        secured.faults.move_leader(name, to=1)
+    yield name
+    secured.faults.heal_all()
+
+
+def tls_producer(cluster, topic, **settings):
+    producer = SeenProducer(cluster.bootstrap_servers, enable_idempotence=True, **cluster.client_settings, **settings)
+    assert producer.deliver(topic, b"one") == (None, 0)
+    return producer
+
+
+def test_tls_connections_are_cut(secured, tls_topic):
+    producer = tls_producer(secured, tls_topic, client_id="cut-me")
+    fault = secured.faults.cut(client_id="cut-me")
+    assert fault.did["connections"] > 0
+    producer.until(lambda: producer.disconnects >= fault.did["connections"], "the producer has lost its connections")
+    assert secured.faults.cut(peers=True).did["connections"] > 0
+    assert producer.deliver(tls_topic, b"two") == (None, 1)
+
+
+def test_tls_connections_are_refused(secured, tls_topic):
+    producer = tls_producer(secured, tls_topic, client_id="refuse-me")
+    with secured.faults.refuse(client_id="refuse-me"):
+        producer.send(tls_topic, b"two")
+        producer.until(lambda: "_ALL_BROKERS_DOWN" in producer.errors, "the producer reports that all brokers are down")
+        assert len(producer.reports) == 1
+    producer.until(lambda: producer.reports[1:] == [(None, 1)], "the record is delivered")
+
+
+@pytest.mark.parametrize("verb", ["blackhole", "delay", "throttle"])
+def test_a_client_with_tls_times_out_and_recovers(secured, tls_topic, verb):
+    producer = tls_producer(secured, tls_topic, client_id="slow", socket_timeout_ms=500, request_timeout_ms=500)
+    options = {"delay": {"delay_s": 3600}, "throttle": {"bytes_per_s": 0.1}}.get(verb, {})
+    with getattr(secured.faults, verb)(client_id="slow", **options):
+        producer.send(tls_topic, b"two")
+        producer.until(lambda: "_TIMED_OUT" in producer.errors or producer.disconnects, "a request has timed out")
+        assert len(producer.reports) == 1
+    producer.until(lambda: producer.reports[1:] == [(None, 1)], "the record is delivered")
+
+
+def test_small_delays_and_rates_only_slow_a_client_with_tls_down(secured, tls_topic):
+    values = [bytes([number]) * 20_000 for number in range(20)]
+    with secured.faults.delay(0.01), secured.faults.throttle(2_000_000):
+        producer = SeenProducer(secured.bootstrap_servers, **secured.client_settings)
+        for value in values:
+            producer.send(tls_topic, value)
+        producer.until(lambda: len(producer.reports) == 20, "all messages are delivered")
+        assert consume(secured.bootstrap_servers, tls_topic, 20, **secured.client_settings) == values
+
+
+def test_brokers_with_tls_are_cut_off_from_each_other(secured, tls_topic):
+    until_blocking(lambda: isr_of(secured, tls_topic) == {1, 2, 3}, "all replicas are in sync")
+    unsafe = SeenProducer(secured.bootstrap_servers, acks=1, **secured.client_settings)
+    metadata = secured.brokers[1].broker.metadata
+    follower = ({2, 3} - {metadata.snapshot.controller_id}).pop()
+    with secured.faults.blackhole(broker=1, peer=follower):
+        assert unsafe.deliver(tls_topic, b"not replicated") == (None, 0)
+        until_blocking(
+            lambda: set(metadata.snapshot.partition(tls_topic, 0).isr) == {1, 5 - follower},
+            "the follower is not in sync",
+        )
+    until_blocking(lambda: isr_of(secured, tls_topic) == {1, 2, 3}, "all replicas are in sync")
