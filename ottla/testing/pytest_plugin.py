@@ -13,10 +13,11 @@ coroutine, as the brokers run in a thread of their own. `client` of a fixture is
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -65,6 +66,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
 
 
+def _fail(message: str) -> NoReturn:
+    """Fail a fixture whose options or arguments are wrong. The report has only the message."""
+    pytest.fail(message, pytrace=False)
+
+
+@contextlib.contextmanager
+def _mistakes_of(what: str) -> Iterator[None]:
+    """Show only the message of an error that tells of a wrong setting: frames of Ottla's code do not help."""
+    from broker.main import EXPECTED  # brokers: only for tests that use them
+    from client.errors import KafkaError
+
+    try:
+        yield
+    except (KafkaError, ValueError, *EXPECTED) as error:
+        _fail(f"{what}: {error}")
+
+
 def _option(config: pytest.Config, name: str) -> Any:
     value = config.getoption(f"ottla_{name}")
     return config.getini(f"ottla_{name}") if value is None else value
@@ -73,7 +91,7 @@ def _option(config: pytest.Config, name: str) -> Any:
 def _number(config: pytest.Config, name: str, least: int) -> int:
     text = str(_option(config, name))
     if not text.isdecimal() or int(text) < least:
-        raise pytest.UsageError(f"--ottla-{name} {text}: must be a number, {least} or more")
+        _fail(f"--ottla-{name} {text}: must be a number, {least} or more")
     return int(text)
 
 
@@ -82,7 +100,7 @@ def _settings(config: pytest.Config) -> dict[str, str]:
     for one in [*config.getini("ottla_settings"), *(config.getoption("ottla_setting") or [])]:
         name, equals, value = one.partition("=")
         if not equals:
-            raise pytest.UsageError(f"--ottla-setting {one}: must be NAME=VALUE")
+            _fail(f"--ottla-setting {one}: must be NAME=VALUE")
         settings[name.strip()] = value.strip()
     return settings
 
@@ -92,10 +110,10 @@ def _new_servers(config: pytest.Config, scratch: Callable[[str], Path]) -> Serve
 
     isolation, keep_data = _option(config, "isolation"), _option(config, "keep_data")
     if isolation not in ISOLATIONS:
-        raise pytest.UsageError(f"--ottla-isolation {isolation}: must be one of {', '.join(ISOLATIONS)}")
+        _fail(f"--ottla-isolation {isolation}: must be one of {', '.join(ISOLATIONS)}")
     level = logging.getLevelNamesMapping().get(str(_option(config, "log_level")).upper())
     if level is None:
-        raise pytest.UsageError(f"--ottla-log-level {_option(config, 'log_level')}: is no level of a log")
+        _fail(f"--ottla-log-level {_option(config, 'log_level')}: is no level of a log")
     options = ServerOptions(
         settings=_settings(config),
         version=_option(config, "version") or None,
@@ -125,7 +143,8 @@ def ottla_servers(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="session")
 def ottla_broker(ottla_servers: Servers) -> BrokerThread:
     """A broker for the whole session, as `ottla.testing.broker()` starts it. `bootstrap_servers` is its address."""
-    return ottla_servers.broker()
+    with _mistakes_of("ottla_broker"):
+        return ottla_servers.broker()
 
 
 @pytest.fixture
@@ -140,9 +159,13 @@ def ottla_cluster(request: pytest.FixtureRequest, ottla_servers: Servers) -> Ite
     wanted = _arguments(request, "ottla_cluster", ("brokers", "settings", "isolation"))
     isolation = wanted.get("isolation", ottla_servers.options.isolation)
     if isolation not in ISOLATIONS:
-        raise pytest.UsageError(f"ottla_cluster: isolation={isolation!r} must be one of {', '.join(ISOLATIONS)}")
+        _fail(f"ottla_cluster: isolation={isolation!r} must be one of {', '.join(ISOLATIONS)}")
     settings = tuple(sorted((name, str(value)) for name, value in wanted.get("settings", {}).items()))
-    cluster = ottla_servers.cluster(ClusterSpec(wanted.get("brokers", ottla_servers.options.brokers), settings))
+    brokers = wanted.get("brokers", ottla_servers.options.brokers)
+    if not isinstance(brokers, int):
+        _fail(f"ottla_cluster: brokers={brokers!r} must be a number")
+    with _mistakes_of("ottla_cluster"):
+        cluster = ottla_servers.cluster(ClusterSpec(brokers, settings))
     yield from _used(request, ottla_servers, cluster, isolation)
 
 
@@ -166,17 +189,17 @@ def _used(
 
 
 def _arguments(request: pytest.FixtureRequest, name: str, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return the arguments of a mark, and of an indirect parameter over them. Raises UsageError."""
+    """Return the arguments of a mark, and of an indirect parameter over them. Fails for wrong ones."""
     arguments: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers(name))):
         if marker.args:
-            raise pytest.UsageError(f"mark {name}: arguments need names: {', '.join(known)}")
+            _fail(f"mark {name}: arguments need names: {', '.join(known)}")
         arguments |= marker.kwargs
     parameter = getattr(request, "param", {})
     arguments |= dict(parameter) if isinstance(parameter, Mapping) else {known[0]: parameter}
     for argument in arguments:
         if argument not in known:
-            raise pytest.UsageError(f"{name}: there is no argument {argument}, only {', '.join(known)}")
+            _fail(f"{name}: there is no argument {argument}, only {', '.join(known)}")
     return arguments
 
 
@@ -200,7 +223,8 @@ def ottla_topic(request: pytest.FixtureRequest, ottla_server: ClusterThread, ott
     wanted = _arguments(request, "ottla_topic", ("partitions", "replication_factor", "configs"))
     wanted["configs"] = {name: str(value) for name, value in wanted.get("configs", {}).items()}
     name = ottla_servers.new_name(request.node.name)
-    ottla_server.create_topic(name, **wanted)
+    with _mistakes_of("ottla_topic"):
+        ottla_server.create_topic(name, **wanted)
     yield name
     ottla_server.restore()
     _delete_topic(ottla_server, name)

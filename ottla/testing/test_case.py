@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import secrets
 import unittest
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from client.errors import KafkaError
@@ -50,14 +50,16 @@ class BrokerTestCase(unittest.TestCase):
         cls._is_used = False
 
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
-        """Run the test. With `is_isolated`, replace the brokers by empty ones before."""
-        try:
-            if self.is_isolated and type(self)._is_used:
-                self.cluster.reset()
-            type(self)._is_used = True
-            return super().run(result)
-        finally:
-            self.cluster.restore()
+        """Run the test. With `is_isolated`, replace the brokers by empty ones before.
+
+        Both steps around the test run as parts of it, so that an error in them is one of this test only. They do not
+        depend on a `setUp` of the class that calls the one of its base class.
+        """
+        if self.is_isolated and type(self)._is_used:
+            self.setUp = _both(self.cluster.reset, self.setUp)  # type: ignore[method-assign]
+        type(self)._is_used = True
+        self.addCleanup(self._restore)
+        return super().run(result)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -78,6 +80,9 @@ class BrokerTestCase(unittest.TestCase):
         """Return a group id that no other test uses."""
         return self._new_name()
 
+    def _restore(self) -> None:
+        self.cluster.restore()
+
     def _new_name(self) -> str:
         return f"{self._testMethodName}-{_RUN}-{next(_NUMBERS)}"
 
@@ -85,3 +90,11 @@ class BrokerTestCase(unittest.TestCase):
         self.cluster.restore()
         with contextlib.suppress(KafkaError):  # the test has deleted it
             self.cluster.delete_topic(name)
+
+
+def _both(first: Callable[[], None], then: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        then()
+
+    return call

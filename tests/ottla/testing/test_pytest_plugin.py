@@ -192,6 +192,46 @@ def test_options_of_the_ini_file_and_the_command_line(run, pytester):
         result.stdout.fnmatch_lines([f"*{mistake.split('=')[0]} *{message}*"])
 
 
+def test_the_report_of_a_wrong_setting_is_its_message(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.ottla_cluster(settings={"num.partitions": "x"})
+        def test_setting(ottla_cluster): pass
+
+        @pytest.mark.ottla_cluster(setting={"num.partitions": "3"})
+        def test_argument(ottla_cluster): pass
+
+        @pytest.mark.ottla_cluster(brokers=0)
+        def test_none(ottla_cluster): pass
+
+        @pytest.mark.ottla_cluster(brokers="two")
+        def test_word(ottla_cluster): pass
+
+        @pytest.mark.ottla_cluster(isolation="none")
+        def test_isolation(ottla_cluster): pass
+
+        @pytest.mark.ottla_topic(configs={"retention.ms": "soon"})
+        def test_topic(ottla_topic): pass
+        """,
+        errors=6,
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "ottla_cluster: num.partitions=x: must be a whole number of 32 bits",
+            "ottla_cluster: there is no argument setting, only brokers, settings, isolation",
+            "ottla_cluster: a cluster needs at least one broker, not 0",
+            "ottla_cluster: brokers='two' must be a number",
+            "ottla_cluster: isolation='none' must be one of topics, cluster",
+            "ottla_topic: *INVALID_CONFIG: retention.ms=soon: must be a whole number of 64 bits",
+        ]
+    )
+    assert ".py:" not in result.stdout.str().replace("test_the_report_of_a_wrong_setting_is_its_message.py::", "")
+    result = run("def test_broker(ottla_broker): pass", "--ottla-setting=num.partition=3", errors=1)
+    result.stdout.fnmatch_lines(["ottla_broker: num.partition=3: no setting has this name*"])
+
+
 def test_faults_are_healed_after_the_test(run):
     run(
         """

@@ -49,6 +49,36 @@ class Isolated(testing.BrokerTestCase, unittest.IsolatedAsyncioTestCase):
     test_b = test_a
 
 
+class Unreset(testing.BrokerTestCase):
+    """The reset before the second test fails, and so does what follows the third."""
+
+    __test__ = False
+    is_isolated = True
+    ran = []  # noqa: RUF012
+
+    def setUp(self):  # without super().setUp()
+        self.ran.append(self._testMethodName)
+
+    def fail_once(self, name):
+        def fail():
+            setattr(self.cluster, name, getattr(type(self.cluster), name).__get__(self.cluster))
+            raise OSError(f"no {name}")
+
+        setattr(self.cluster, name, fail)
+
+    def test_a(self):
+        self.fail_once("reset")
+
+    def test_b(self):
+        raise AssertionError
+
+    def test_c(self):
+        self.fail_once("restore")
+
+    def test_d(self):
+        self.new_topic()
+
+
 class Failing(testing.BrokerTestCase):
     __test__ = False
     settings = {"num.partitions": "x"}  # noqa: RUF012
@@ -72,6 +102,16 @@ def test_tests_share_brokers_that_are_restored():
 def test_isolated_tests_of_coroutines_begin_with_empty_brokers():
     result = outcome(Isolated)
     assert (result.testsRun, result.failures, result.errors) == (2, [], [])
+
+
+def test_a_reset_that_fails_is_an_error_of_one_test():
+    result = outcome(Unreset)
+    assert (result.testsRun, result.failures) == (4, [])
+    assert [(case._testMethodName, text.splitlines()[-1]) for case, text in result.errors] == [
+        ("test_b", "OSError: no reset"),
+        ("test_c", "OSError: no restore"),
+    ]
+    assert Unreset.ran == ["test_a", "test_c", "test_d"]
 
 
 def test_a_start_that_fails_is_an_error_of_the_class():
