@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
 from support.doc_scripts import dead_links, pytest_command
-from support.programs import example_library, node
+from support.programs import example_library, go_with, node
 from support.spark import QUICK_START
 
 FOLDER = ROOT / "examples" / "testing"
@@ -24,7 +25,9 @@ TOGETHER = (
     "with_kafka_python",
 )
 """The examples that run in one process."""
-ALONE = ("with_faust", "with_java", "with_kafkajs", "with_spark")
+ALONE = ("with_faust", "with_go", "with_java", "with_kafkajs", "with_spark")
+GO_PATH = Path("/usr/share/gocode")
+"""Where Debian's packages of Go libraries are."""
 FAUST = ROOT / "build" / "faust"
 """The environment of with_faust, which `make setup-examples` makes."""
 
@@ -79,6 +82,22 @@ def test_kafkajs(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# pass 1\n" in done.stdout
+
+
+def test_go(tmp_path):
+    """With Debian's package of kafka-go: the example is no Go module, so nothing is fetched."""
+    program = go_with(GO_PATH / "src" / "github.com" / "segmentio" / "kafka-go")
+    shutil.copytree(FOLDER / "with_go", tmp_path, dirs_exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla", "testing", "run", "--", program, "test", "-v"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "GO111MODULE": "off", "GOPATH": str(GO_PATH)},
+        capture_output=True,
+        text=True,
+        timeout=5 * DEADLINE_S,  # the first time, Go compiles its own library
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "--- PASS: TestEveryOrderIsBilled" in done.stdout
 
 
 def test_no_example_is_left_out():

@@ -54,6 +54,14 @@ def node() -> str:
     return shutil.which("node") or pytest.skip("JavaScript: no Node found; install Debian's `nodejs` and `npm`")
 
 
+def go_with(library: Path) -> str:
+    """The path of Go, if there is this library for it. Else the test is skipped, also with CI=true: as `node`."""
+    program = shutil.which("go")
+    if program is None or not library.exists():
+        pytest.skip("Go: install Debian's `golang-go` and `golang-github-segmentio-kafka-go-dev`")
+    return program
+
+
 def example_library(folder: Path) -> Path:
     """This folder, which `make setup-examples` makes. Without it the test is skipped, also with CI=true."""
     return folder if folder.exists() else pytest.skip(f"examples: no {folder.name}; run `make setup-examples`")
