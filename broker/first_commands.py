@@ -1,7 +1,7 @@
 """The lines that a broker prints when it is ready, and the three commands to try.
 
-The console's page also shows the commands if there are no topics. `ottla cluster` parses the output of its brokers: the
-lines between READY and TRY are `name   value`.
+`/api/cluster` of the console has the commands, too. `ottla cluster` parses the output of its brokers: the lines between
+READY and TRY are `name   value`.
 """
 
 from __future__ import annotations

@@ -10,13 +10,11 @@ This module imports aiohttp: only `ConsoleServer` may import it, when the first 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import socket
 from collections.abc import Callable, Coroutine
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -36,15 +34,6 @@ if TYPE_CHECKING:
     from broker.console.exposition import Exposition
     from broker.console.server import ConsoleServer
     from broker.network.listener_tls import ListenerTls
-
-STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("console.js", "dom.js", "format.js", "groups.js", "opening_table.js", "topics.js")
-STATIC_FILES = {
-    "/": ("index.html", "text/html"),
-    "/console.css": ("console.css", "text/css"),
-    **{f"/{name}": (name, "text/javascript") for name in SCRIPTS},
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
 
 
 async def start(
@@ -82,10 +71,6 @@ class Console:
         if self._server.config.ottla_console_mode == OFF:
             return application
         routes.add_get("/api/cluster", self._cluster)
-        routes.add_get("/api/session", self._session)
-        for path, (name, content_type) in STATIC_FILES.items():
-            routes.add_get(path, _StaticFile(STATIC / name, content_type).answer)
-        # After the old page, which is still at the root: the first route of a path answers.
         services = ConsoleServices(self._clients, BrokerInside(self._server.services, self._server.broker.acceptors))
         add_console(application, services, lambda _: request_rights.get())
         return application
@@ -119,28 +104,6 @@ class Console:
         uptime_s = asyncio.get_running_loop().time() - server.started_s
         rights = request_rights.get()
         return _json(describe_cluster(server.services, server.broker, rights, version=self._version, uptime_s=uptime_s))
-
-    async def _session(self, request: web.Request) -> web.Response:
-        rights = request_rights.get()
-        return _json({"user": None if rights.user is None else str(rights.user), "may_administer": rights.administer})
-
-
-class _StaticFile:
-    """A small file of the page, kept in memory; browsers revalidate it on each use."""
-
-    def __init__(self, path: Path, content_type: str) -> None:
-        self._body = path.read_bytes()
-        self._content_type = content_type
-        self._tag = f'"{hashlib.sha256(self._body).hexdigest()[:16]}"'
-
-    async def answer(self, request: web.Request) -> web.Response:
-        """Return the file, or 304 if the client's copy is current."""
-        headers = {"ETag": self._tag, "Cache-Control": "no-cache"}
-        if request.headers.get("If-None-Match") == self._tag:
-            return web.Response(status=304, headers=headers)
-        response = web.Response(body=self._body, content_type=self._content_type, charset="utf-8", headers=headers)
-        response.enable_compression()
-        return response
 
 
 def _text(text: str, status: int = 200) -> web.Response:

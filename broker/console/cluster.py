@@ -1,4 +1,4 @@
-"""The cluster as JSON: the answer of `/api/cluster`, which the page shows.
+"""The cluster as this broker sees it, as JSON: the answer of `/api/cluster`.
 
 Leaders, replicas and ISR come from the controller's metadata. Offsets and sizes come from the logs of this broker, so
 they are null for partitions without a replica on this broker.

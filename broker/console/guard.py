@@ -180,11 +180,9 @@ def refused(
     code: the error code in the object; by default the status.
     """
     headers = {"Cache-Control": "no-store"}
-    if request.path.startswith(("/v3/", "/api/v1/")):
+    if request.path.startswith(("/v3/", "/api/")):
         found: dict[str, object] = {"error_code": code or kind.status_code, "message": text}
         return kind(text=json.dumps(found), content_type=JSON, headers=headers)
-    if request.path.startswith("/api/"):
-        return kind(text=json.dumps({"error": text}), content_type=JSON, headers=headers)
     return kind(text=f"{text}\n", headers=headers)
 
 

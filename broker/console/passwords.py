@@ -121,6 +121,10 @@ class Passwords:
         found = self._credentials(user)
         if self._is_remembered(digest, found):
             return True
+        # A request that is cancelled must not end the wait for its thread: checks are one at a time.
+        return await asyncio.shield(self._in_turn(user, password, client, digest))
+
+    async def _in_turn(self, user: str, password: str, client: Client, digest: bytes) -> bool:
         with self._counted(client.host):
             async with self._one_at_a_time:
                 if client.closed:

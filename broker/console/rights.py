@@ -1,6 +1,6 @@
 """What the sender of one request to the console may see and do. The authorizer of the broker decides.
 
-Reading needs Describe on the cluster; topics and groups that the user may not describe are not shown. Administering
+Reading needs Describe on the cluster; topics and groups that the user may not describe are not shown. A change
 needs the operation of the action, as the request of the Kafka protocol for it; without an authorizer, everybody who has
 logged in may do everything, as on a listener. Two kinds of senders have no user:
 
@@ -87,12 +87,6 @@ class Rights:
     def see_users(self) -> bool:
         """Whether the request may read about the quotas of users."""
         return self.sees(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
-
-    @property
-    def administer(self) -> bool:
-        """Whether the sender may change the cluster: for pages that show what can be done."""
-        asked = Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
-        return self._acts and (self._access is None or self._access.sees(self._visitor, *asked))
 
     @property
     def may_change(self) -> bool:

@@ -248,7 +248,7 @@ async def test_only_get_and_head(tmp_path: Path) -> None:
 
 async def test_every_answer_has_the_security_headers_and_none_allows_other_origins(tmp_path: Path) -> None:
     async with broker_with_console(tmp_path / "data") as (_, http):
-        for path in ("/", "/console.js", "/healthz", "/metrics", "/api/cluster", "/nothing"):
+        for path in ("/", "/static/app.js", "/healthz", "/metrics", "/api/cluster", "/nothing"):
             async with http.get(path, headers={"Origin": "http://example.org"}) as response:
                 headers = response.headers
                 assert headers["Content-Security-Policy"].startswith("default-src 'none';"), path
@@ -290,7 +290,7 @@ async def test_static_files_are_sent_once(tmp_path: Path) -> None:
             assert response.content_type == "text/html"
             page = await response.text()
             tag = response.headers["ETag"]
-        assert "<h1>Ottla</h1>" in page
+        assert "<title>Ottla</title>" in page
         assert "http://" not in page  # nothing from elsewhere
         assert "https://" not in page
         async with http.get("/", headers={"If-None-Match": tag}) as response:

@@ -48,7 +48,7 @@ async def broker(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ],
 )
 async def test_names_of_the_settings(broker: Broker, host: str, status: int) -> None:
-    for path in ("/healthz", "/api/session"):
+    for path in ("/healthz", "/api/v1/session"):
         answer = await ask(broker, path, headers={"Host": host}, auth=basic("alice", "alice-secret"))
         assert answer.status == status, answer
 
@@ -78,7 +78,10 @@ async def test_a_request_without_a_host_is_refused_and_asks_no_dns(
 async def test_a_wrong_name_is_refused_before_the_login(broker: Broker) -> None:
     answer = await ask(broker, "/api/cluster", headers={"Host": "attacker.example"})
     assert (answer.status, answer.challenges) == (403, [])
-    assert json.loads(answer.text) == {"error": "The Host header has a name that is not in ottla.console.hosts."}
+    assert json.loads(answer.text) == {
+        "error_code": 403,
+        "message": "The Host header has a name that is not in ottla.console.hosts.",
+    }
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ async def test_they_need_a_login_too(broker: Broker) -> None:
 
 async def test_reading_from_another_site_is_answered_without_leave_for_its_page(broker: Broker) -> None:
     headers = {"Host": "kafka", "Origin": "http://attacker.example"}
-    answer = await ask(broker, "/api/session", headers=headers, auth=basic("alice", "alice-secret"))
+    answer = await ask(broker, "/api/v1/session", headers=headers, auth=basic("alice", "alice-secret"))
     assert answer.status == 200
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
 

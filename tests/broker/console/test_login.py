@@ -32,7 +32,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NOW_MS = 1_700_000_000_000
 KEY, OTHER_KEY = (ECKey.generate_key("P-256", {"kid": "1"}) for _ in range(2))
 CHALLENGES = ['Basic realm="Ottla", charset="UTF-8"', 'Bearer realm="Ottla"']
-PAGES = ["/", "/console.js", "/metrics", "/api/cluster", "/api/session", "/nothing"]
+PAGES = ["/", "/static/app.js", "/metrics", "/api/cluster", "/api/v1/session", "/nothing"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -55,7 +55,7 @@ async def broker(tmp_path_factory: pytest.TempPathFactory) -> Any:
             await admin.set_scram_password("both", "256-secret", ["SCRAM-SHA-256"])
 
         async def is_known() -> bool:
-            return (await ask(running, "/api/session", auth=basic("both", "256-secret"))).status == 200
+            return (await ask(running, "/api/v1/session", auth=basic("both", "256-secret"))).status == 200
 
         await until(is_known, "the SCRAM users are known")
         yield running
@@ -63,7 +63,7 @@ async def broker(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 async def user(broker: Broker, authorization: str) -> str | None:
     """The user that a login proves; None if it is refused."""
-    answer = await ask(broker, "/api/session", auth=authorization)
+    answer = await ask(broker, "/api/v1/session", auth=authorization)
     assert answer.status in (200, 401)
     return str(json.loads(answer.text)["user"]) if answer.status == 200 else None
 
@@ -86,7 +86,9 @@ async def test_nothing_is_shown_without_a_login(broker: Broker, path: str) -> No
     answer = await ask(broker, path)
     assert (answer.status, answer.challenges) == (401, CHALLENGES)
     said = "Only users that have logged in may read this."
-    assert answer.text == (json.dumps({"error": said}) if path.startswith("/api/") else f"{said}\n")
+    assert answer.text == (
+        json.dumps({"error_code": 401, "message": said}) if path.startswith("/api/") else f"{said}\n"
+    )
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'none';")
 
 
@@ -157,7 +159,7 @@ WRONG = {
 async def test_logins_that_are_refused(broker: Broker, authorization: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     answer = await ask(broker, "/api/cluster", auth=authorization)
-    assert (answer.status, answer.text) == (401, '{"error": "The login is not valid."}')
+    assert (answer.status, answer.text) == (401, '{"error_code": 401, "message": "The login is not valid."}')
     assert answer.challenges == [CHALLENGES[0], CHALLENGES[1] + ', error="invalid_token"']
     (line,) = audit_lines(caplog)
     assert line.startswith('failed: host="127.0.0.1" mechanism=')
@@ -180,7 +182,7 @@ async def raw(broker: Broker, headers: list[tuple[str, str]]) -> bytes:
     assert broker.console is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.console.port)
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-    writer.write(f"GET /api/session HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
+    writer.write(f"GET /api/v1/session HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
     answer = await reader.readline()
     writer.close()
     await writer.wait_closed()
@@ -192,7 +194,7 @@ async def test_a_user_name_cannot_begin_a_line_of_the_audit_log(
 ) -> None:
     caplog.set_level(logging.DEBUG, audit.logger.name)
     name = 'x" listener=SASL\nauthenticated: principal="User:admin"\x1b[2J\u2028'
-    await ask(broker, "/api/session", auth=basic(name, "p"))
+    await ask(broker, "/api/v1/session", auth=basic(name, "p"))
     (line,) = audit_lines(caplog)
     assert line.isprintable()
     assert line.isascii()
@@ -291,12 +293,14 @@ async def test_certificates(tmp_path: Path) -> None:
     async with console_broker(tmp_path, values) as broker:
 
         async def answer(issued: Any = None) -> Answer:
-            return await ask(broker, "/api/session", ssl=client_tls(issued))
+            return await ask(broker, "/api/v1/session", ssl=client_tls(issued))
 
         assert json.loads((await answer(client_certificate())).text)["user"] == "User:client"
         nobody = await answer()
         assert (nobody.status, nobody.challenges) == (403, [])
-        assert nobody.text == ('{"error": "Only users that have logged in may read this: show a client certificate."}')
+        assert nobody.text == (
+            '{"error_code": 403, "message": "Only users that have logged in may read this: show a client certificate."}'
+        )
         with pytest.raises(aiohttp.ServerDisconnectedError):  # no rule gives this subject a name
             await answer(authority().issue("CN=Client 7"))
         assert (await answer(client_certificate())).status == 200
