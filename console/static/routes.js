@@ -3,6 +3,7 @@
 export const NAVIGATION = [
   { href: "/", text: "Overview" },
   { href: "/topics", text: "Topics" },
+  { href: "/brokers", text: "Brokers" },
   { href: "/api-docs", text: "API" },
 ];
 
@@ -10,5 +11,7 @@ export const ROUTES = [
   ["/", () => import("/static/pages/overview.js")],
   ["/topics", () => import("/static/pages/topics.js")],
   ["/topics/:topic/:tab?", () => import("/static/pages/topic.js")],
+  ["/brokers", () => import("/static/pages/brokers.js")],
+  ["/brokers/:id/:tab?", () => import("/static/pages/broker.js")],
   ["/api-docs/:tag?", () => import("/static/pages/api_docs.js")],
 ];

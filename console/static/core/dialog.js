@@ -2,8 +2,9 @@
 
 import { h, newId, replace, setAttribute } from "/static/core/dom.js";
 
-// Shows a form. submit: called with the form's FormData; the dialog closes when it returns, and shows the error if it
-// throws. kind: "danger" for actions that destroy. Returns the dialog's element; `closed` runs when it is closed.
+// Shows a form. submit: called with the form's FormData; the dialog closes when it returns, unless it returns false, and
+// shows the error if it throws. kind: "danger" for actions that destroy. Returns the dialog's element; `closed` runs when
+// it is closed.
 export function formDialog({ title, content, action, submit, kind = "", large = false, closed = () => {} }) {
   const problem = h("p", { class: "notice", "data-kind": "bad", role: "alert", hidden: true });
   const button = h("button", { class: `primary ${kind}` }, action);
@@ -23,8 +24,7 @@ export function formDialog({ title, content, action, submit, kind = "", large = 
     button.disabled = true;
     problem.hidden = true;
     try {
-      await submit(new FormData(form));
-      dialog.close();
+      if ((await submit(new FormData(form))) !== false) dialog.close();
     } catch (error) {
       replace(problem, error.message);
       problem.hidden = false;

@@ -1,0 +1,89 @@
+// Settings of a broker or topic: search, sources, documentation, and a change that shows its difference before it is made.
+
+import { formDialog, field } from "/static/core/dialog.js";
+import { h, replace } from "/static/core/dom.js";
+import { plural } from "/static/core/format.js";
+import { badge } from "/static/core/parts.js";
+import { setQuery } from "/static/core/router.js";
+import { empty } from "/static/core/states.js";
+
+const SOURCES = {
+  DEFAULT_CONFIG: "default", STATIC_BROKER_CONFIG: "server.properties", DYNAMIC_BROKER_CONFIG: "this broker",
+  DYNAMIC_DEFAULT_BROKER_CONFIG: "all brokers", DYNAMIC_TOPIC_CONFIG: "this topic",
+};
+
+export const sourceOf = (source) => SOURCES[source] ?? source.toLowerCase().replaceAll("_", " ");
+const isSet = (one) => !one.is_default;
+export const shownValue = (one) => (one.is_sensitive ? "hidden" : one.value === null || one.value === "" ? "empty" : one.value);
+
+// settings: as /api/v1 describes them. edit(setting), reset(setting): called by the buttons of a setting that can be
+// changed; canReset(setting) says whether there is something to reset. Returns { node, update(settings) }.
+export function settingsList({ view, mayChange, edit, reset, canReset }) {
+  let settings = [];
+  const list = h("div", { class: "stack settings" });
+  const found = h("span", { class: "muted small", role: "status" });
+  const words = h("input", {
+    type: "search", class: "grow", placeholder: "Search names and documentation", "aria-label": "Search settings", value: view.query.get("q") ?? "",
+    oninput: () => setQuery({ q: words.value }),
+  });
+  const choice = (value, text) => h("option", { value }, text);
+  const which = h("select", { "aria-label": "Which settings", onchange: () => setQuery({ which: which.value }) },
+    choice("", "All settings"), choice("set", "Not the default"), choice("dynamic", "Can be changed now"));
+  which.value = view.query.get("which") ?? "";
+  view.onquery = (query) => {
+    if (words.value !== (query.get("q") ?? "")) words.value = query.get("q") ?? "";
+    which.value = query.get("which") ?? "";
+    draw();
+  };
+
+  function draw() {
+    const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const matches = settings.filter((one) =>
+      parts.every((part) => `${one.name} ${one.documentation ?? ""}`.toLowerCase().includes(part)) &&
+      (which.value !== "set" || isSet(one)) && (which.value !== "dynamic" || !one.is_read_only));
+    const open = new Set([...list.querySelectorAll("details[open]")].map((one) => one.dataset.name));
+    replace(found, plural(matches.length, "setting"));
+    replace(list, matches.length ? h("div", { class: "card lines" }, matches.map((one) => setting(one, open.has(one.name)))) : empty("No setting has these words"));
+  }
+
+  function setting(one, isOpen) {
+    const act = (text, action, isOff) => h("button", { type: "button", disabled: !mayChange || isOff, title: mayChange ? null : "You may not change this", onclick: () => action(one) }, text);
+    return h("details", { "data-name": one.name, open: isOpen },
+      h("summary", {}, h("code", { class: "name" }, one.name), h("span", { class: one.value && !one.is_sensitive ? "mono value" : "muted value" }, shownValue(one)), badge(sourceOf(one.source), isSet(one) ? "accent" : "")),
+      h("div", { class: "stack" },
+        h("p", {}, one.documentation ?? "The broker gives no documentation."),
+        h("p", { class: "muted small" }, [one.type.toLowerCase(), one.is_read_only ? "needs a restart to change" : "can be changed now", one.is_sensitive && "the value is hidden"].filter(Boolean).join(" · ")),
+        one.synonyms.length > 0 && h("ul", { class: "small" }, one.synonyms.map((each) => h("li", {}, h("code", {}, each.name), ` = ${each.value ?? "hidden"} `, h("span", { class: "muted" }, sourceOf(each.source))))),
+        !one.is_read_only && h("div", { class: "row" }, act("Change…", edit), act("Reset…", reset, !canReset(one)))));
+  }
+
+  return {
+    node: h("div", { class: "stack" }, h("div", { class: "row" }, words, which, found), list),
+    update(now) {
+      settings = now;
+      draw();
+    },
+  };
+}
+
+// Asks for a new value and shows the difference. scopes: [{ value, text }] where it can be set, or none.
+// apply(value, scope): makes the change.
+export function editDialog(setting, { apply, scopes = [] }) {
+  const input = h("input", { name: "value", value: setting.is_sensitive ? "" : setting.value ?? "", autocomplete: "off", spellcheck: "false", oninput: () => draw() });
+  const scope = scopes.length > 0 && h("select", { name: "scope" }, scopes.map(({ value, text }) => h("option", { value }, text)));
+  const difference = h("pre", { class: "difference", "aria-label": "What changes" });
+  function draw() {
+    replace(difference, h("del", {}, `- ${setting.name} = ${shownValue(setting)}\n`), h("ins", {}, `+ ${setting.name} = ${input.value}`));
+  }
+  draw();
+  return formDialog({
+    title: `Change ${setting.name}`, action: "Apply", large: true,
+    content: [
+      setting.documentation && h("p", { class: "muted small" }, setting.documentation),
+      field("New value", input, { help: setting.type.toLowerCase() }),
+      scope && field("Where", scope),
+      difference,
+    ],
+    submit: () => apply(input.value, scope ? scope.value : null),
+  });
+}

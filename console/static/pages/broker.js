@@ -1,0 +1,193 @@
+// One broker: its settings, log directories, partitions, statistics, API versions and log levels.
+
+import { address, cluster, get, getSession, request } from "/static/core/api.js";
+import { confirmDialog } from "/static/core/dialog.js";
+import { h, replace } from "/static/core/dom.js";
+import { bytes, count, duration, plural } from "/static/core/format.js";
+import { badge, facts, pageHead, tabs } from "/static/core/parts.js";
+import { poll } from "/static/core/poll.js";
+import { setQuery, setTitle } from "/static/core/router.js";
+import { editDialog, settingsList, sourceOf } from "/static/core/settings.js";
+import { empty } from "/static/core/states.js";
+import { Table } from "/static/core/table.js";
+import { attempt, toast } from "/static/core/toast.js";
+
+const TABS = { "": ["Configuration", configuration], "log-dirs": ["Log directories", logDirs], partitions: ["Partitions", partitions], statistics: ["Statistics", statistics], apis: ["API versions", apis], "log-levels": ["Log levels", logLevels] };
+const LEVELS = ["FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
+const PERIOD_MS = 2000;
+
+export async function show(root, view) {
+  const { id, tab = "" } = view.params;
+  setTitle(`Broker ${id}`);
+  const [path, session] = await Promise.all([cluster(address`/brokers/${id}`), getSession()]);
+  const broker = await get(path, { signal: view.signal });
+  root.append(
+    pageHead(`Broker ${id}`, { crumbs: [{ href: "/brokers", text: "Brokers" }], badge: h("span", { class: "muted" }, [`${broker.host}:${broker.port}`, broker.rack && `rack ${broker.rack}`].filter(Boolean).join(" · ")) }),
+    tabs(`Broker ${id}`, Object.entries(TABS).map(([name, [text]]) => ({ href: address`/brokers/${id}` + (name && `/${name}`), text }))),
+  );
+  const [, draw] = TABS[tab] ?? [null, () => empty("There is no such tab")];
+  root.append(await draw({ id, path, view, mayChange: session.may_change, of: (name) => get(address`/api/v1/brokers/${id}/${name}`, { signal: view.signal }) }));
+}
+
+const topicLink = (one) => h("a", { href: address`/topics/${one.topic}` }, `${one.topic}-${one.partition}`);
+
+// -- configuration ------------------------------------------------------------------------------------------------------
+
+async function configuration({ id, path, view, mayChange, of }) {
+  const cluster_path = await cluster("/broker-configs:alter");
+  const shown = settingsList({ view, mayChange, edit, reset, canReset: (one) => scopeOf(one) !== null });
+  const load = async () => shown.update((await of("settings")).settings);
+  const scopeOf = (one) => ({ DYNAMIC_BROKER_CONFIG: "broker", DYNAMIC_DEFAULT_BROKER_CONFIG: "all" })[one.source] ?? null;
+
+  async function alter(scope, change) {
+    const where = scope === "all" ? cluster_path : `${path}/configs:alter`;
+    await request("POST", where, { body: { data: [change], validate_only: true } });
+    await request("POST", where, { body: { data: [change] } });
+    await load();
+  }
+
+  function edit(one) {
+    editDialog(one, {
+      scopes: [{ value: "broker", text: `Broker ${id} only` }, { value: "all", text: "All brokers" }],
+      apply: async (value, scope) => {
+        await alter(scope, { name: one.name, value });
+        toast(`${one.name} is ${value} on ${scope === "all" ? "all brokers" : `broker ${id}`} now.`);
+      },
+    });
+  }
+
+  function reset(one) {
+    const scope = scopeOf(one);
+    const next = one.synonyms.find((each) => each.source !== one.source);
+    confirmDialog({
+      title: `Reset ${one.name}?`, action: "Reset",
+      consequence: `The value ${one.value ?? ""} that is set for ${sourceOf(one.source)} is removed. ${next ? `Then ${next.value ?? "a hidden value"} applies (${sourceOf(next.source)}).` : "Then the default applies."}`,
+      submit: async () => {
+        await alter(scope, { name: one.name, operation: "DELETE" });
+        toast(`${one.name} is reset.`);
+      },
+    });
+  }
+
+  await load();
+  return shown.node;
+}
+
+// -- log directories, partitions ----------------------------------------------------------------------------------------
+
+async function logDirs({ view, of }) {
+  const { log_dirs: found } = await of("log-dirs");
+  return h("div", { class: "stack" }, found.map((one, index) => {
+    const table = new Table({
+      caption: `Replicas in ${one.path}`, signal: view.signal, query: view.query, name: `sort${index || ""}`, sort: "-size", key: (each) => `${each.topic}-${each.partition}-${each.is_future}`, nothing: "No replica is in this directory.",
+      columns: [
+        { key: "partition", label: "Partition", head: true, value: (each) => `${each.topic}-${each.partition}`, cell: (each) => [topicLink(each), ...(each.is_future ? [" ", badge("moves here", "warn")] : [])] },
+        { key: "size", label: "Size", number: true, value: (each) => each.size_bytes, cell: (each) => bytes(each.size_bytes) },
+        { key: "lag", label: "Behind", number: true, title: "Records behind the high watermark", value: (each) => each.offset_lag, cell: (each) => count(each.offset_lag) },
+      ],
+    });
+    table.update(one.replicas);
+    return h("section", { class: "stack" },
+      h("div", { class: "card stack" }, h("div", { class: "row" }, h("h2", {}, h("code", {}, one.path)), one.error && badge(one.error, "bad")),
+        facts([["Logs", bytes(one.size_bytes)], ["Replicas", count(one.replicas.length)], ["Free", bytes(one.usable_bytes)], ["Disk", bytes(one.total_bytes)]])),
+      table.node);
+  }));
+}
+
+async function partitions({ path, view }) {
+  const { data } = await get(`${path}/partition-replicas`, { signal: view.signal });
+  const table = new Table({
+    caption: "Replicas on this broker", signal: view.signal, query: view.query, key: (one) => `${one.topic_name}-${one.partition_id}`, nothing: "No partition has a replica here.",
+    columns: [
+      { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic_name}-${one.partition_id}`, cell: (one) => topicLink({ topic: one.topic_name, partition: one.partition_id }) },
+      { key: "role", label: "Role", value: (one) => (one.is_leader ? "leader" : "follower"), cell: (one) => badge(one.is_leader ? "leader" : "follower", one.is_leader ? "accent" : "") },
+      { key: "sync", label: "In sync", value: (one) => Number(one.is_in_sync), cell: (one) => (one.is_in_sync ? "yes" : badge("no", "warn")) },
+    ],
+  });
+  const only = h("input", { type: "checkbox", checked: view.query.get("led") === "1", onchange: () => setQuery({ led: only.checked ? "1" : null }) });
+  const draw = () => table.update(data.filter((one) => one.is_leader || !only.checked));
+  view.onquery = (query) => {
+    only.checked = query.get("led") === "1";
+    draw();
+  };
+  draw();
+  const leads = data.filter((one) => one.is_leader).length;
+  return h("div", { class: "stack" }, h("div", { class: "row" }, h("span", {}, `Leads ${count(leads)} of ${plural(data.length, "replica")}.`), h("label", { class: "row" }, only, "Only those that it leads")), table.node);
+}
+
+// -- statistics, API versions -------------------------------------------------------------------------------------------
+
+async function statistics({ view, of }) {
+  const first = await of("statistics");
+  if (!first.statistics) return empty("No statistics here", h("p", {}, first.reason));
+  const head = h("div", { class: "card" });
+  const table = new Table({
+    caption: "Requests since the start of the broker", signal: view.signal, query: view.query, sort: "-requests", key: (one) => one.api,
+    columns: [
+      { key: "api", label: "API", head: true, value: (one) => one.api },
+      { key: "requests", label: "Requests", number: true, value: (one) => one.requests, cell: (one) => count(one.requests) },
+      { key: "errors", label: "Errors", number: true, wide: true, value: (one) => one.errors, cell: (one) => (one.errors ? badge(count(one.errors), "bad") : "0") },
+      { key: "in", label: "Received", number: true, wide: true, value: (one) => one.request_bytes, cell: (one) => bytes(one.request_bytes) },
+      { key: "out", label: "Sent", number: true, wide: true, value: (one) => one.response_bytes, cell: (one) => bytes(one.response_bytes) },
+      { key: "mean", label: "Mean", number: true, title: "Time until the answer, with long polls", value: (one) => one.mean_seconds, cell: (one) => time(one.mean_seconds) },
+      { key: "p99", label: "99 % below", number: true, value: (one) => one.p99_seconds ?? Infinity, cell: (one) => (one.p99_seconds === null ? "over 10 s" : time(one.p99_seconds)) },
+    ],
+  });
+  function update({ statistics: now }) {
+    const listeners = Object.entries(now.connections);
+    replace(head, facts([
+      ["Connections", count(listeners.reduce((sum, [, open]) => sum + open, 0))],
+      ...(listeners.length > 1 ? listeners.map(([name, open]) => [name, count(open)]) : []),
+      ["Waiting fetches", count(now.delayed_fetches)], ["Waiting produces", count(now.delayed_produces)], ["Rejected frames", count(now.rejected_frames)],
+    ]));
+    table.update(now.apis);
+  }
+  update(first);
+  poll(PERIOD_MS, async () => update(await of("statistics")), view.signal);
+  return h("div", { class: "stack" }, head, table.node);
+}
+
+const time = (seconds) => (seconds < 0.001 ? `${Math.round(seconds * 1e6)} µs` : duration(seconds));
+
+async function apis({ view, of }) {
+  const table = new Table({
+    caption: "APIs of this broker", signal: view.signal, query: view.query, key: (one) => one.api_key,
+    columns: [
+      { key: "key", label: "Key", number: true, value: (one) => one.api_key },
+      { key: "name", label: "API", head: true, value: (one) => one.name },
+      { key: "versions", label: "Versions", number: true, value: (one) => one.highest, cell: (one) => (one.lowest === one.highest ? String(one.lowest) : `${one.lowest} to ${one.highest}`) },
+    ],
+  });
+  table.update((await of("apis")).apis);
+  return table.node;
+}
+
+// -- log levels ---------------------------------------------------------------------------------------------------------
+
+async function logLevels({ id, view, mayChange, of }) {
+  const first = await of("log-levels");
+  if (!first.levels) return empty("No log levels here", h("p", {}, first.reason));
+  const words = h("input", { type: "search", placeholder: "Search loggers", "aria-label": "Search loggers", value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
+  let { levels } = first;
+  const table = new Table({
+    caption: "Loggers", signal: view.signal, query: view.query, key: ([name]) => name, nothing: "No logger has these words.",
+    columns: [
+      { key: "logger", label: "Logger", head: true, value: ([name]) => name },
+      { key: "level", label: "Level", value: ([, level]) => level, cell: ([name, level]) =>
+        h("select", { "aria-label": `Level of ${name}`, disabled: !mayChange, onchange: (event) => set(name, event.target.value || null) },
+          LEVELS.map((one) => h("option", { value: one, selected: one === level }, one)), h("option", { value: "" }, "as the one above")) },
+    ],
+  });
+  const draw = () => table.update(Object.entries(levels).filter(([name]) => name.toLowerCase().includes(words.value.toLowerCase())));
+  async function set(logger, level) {
+    await attempt(() => request("POST", address`/api/v1/brokers/${id}/log-levels`, { body: { data: [{ logger, level }] } }), level ? `${logger} logs ${level} now, until the broker stops.` : `${logger} has the level of the logger above it now.`);
+    ({ levels } = await of("log-levels"));
+    draw();
+  }
+  view.onquery = (query) => {
+    if (words.value !== (query.get("q") ?? "")) words.value = query.get("q") ?? "";
+    draw();
+  };
+  draw();
+  return h("div", { class: "stack" }, h("p", { class: "muted" }, "A change lasts until the broker stops."), words, table.node);
+}

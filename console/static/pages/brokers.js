@@ -1,0 +1,175 @@
+// All brokers, elections, and partitions that are being moved.
+
+import { address, get, getSession, request } from "/static/core/api.js";
+import { confirmDialog, field, formDialog } from "/static/core/dialog.js";
+import { h, replace } from "/static/core/dom.js";
+import { bytes, count, plural } from "/static/core/format.js";
+import { addCommands } from "/static/core/palette.js";
+import { badge, pageHead } from "/static/core/parts.js";
+import { poll } from "/static/core/poll.js";
+import { setTitle } from "/static/core/router.js";
+import { Table } from "/static/core/table.js";
+import { attempt, toast } from "/static/core/toast.js";
+
+const PERIOD_MS = 5000;
+const MOVES_PERIOD_MS = 2000;
+const MANY = 50; // partitions of a plan that are listed
+
+export async function show(root, view) {
+  setTitle("Brokers");
+  const { may_change: mayChange } = await getSession();
+  const problems = h("div", { class: "notice", role: "status", hidden: true });
+  const table = brokersTable(view);
+  let brokers = [];
+  async function load() {
+    const found = await get("/api/v1/brokers", { signal: view.signal });
+    brokers = found.brokers;
+    table.update(brokers);
+    problems.hidden = !found.problems.length;
+    replace(problems, found.problems.map((one) => h("p", {}, one)));
+  }
+  const moves = movesSection(view, mayChange);
+  await Promise.all([load(), moves.load()]);
+  poll(PERIOD_MS, load, view.signal, (error) => {
+    problems.hidden = false;
+    replace(problems, h("p", {}, error.message));
+  });
+  const action = (text, run) => h("button", { type: "button", disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: run }, text);
+  const move = () => moveDialog(brokers.filter((one) => one.is_alive), moves.again);
+  const elect = () => electionDialog(load);
+  if (mayChange) addCommands(() => [{ text: "Elect leaders…", hint: "action", run: elect }, { text: "Move partitions…", hint: "action", run: move }], view.signal);
+  root.append(
+    pageHead("Brokers", { actions: [action("Elect leaders…", elect), action("Move partitions…", move)] }),
+    h("div", { class: "stack" }, problems, table.node, moves.node),
+  );
+}
+
+function brokersTable(view) {
+  return new Table({
+    caption: "Brokers", signal: view.signal, query: view.query, key: (one) => one.broker_id,
+    columns: [
+      { key: "broker", label: "Broker", head: true, value: (one) => one.broker_id, cell: (one) => [
+        one.is_alive ? h("a", { href: address`/brokers/${one.broker_id}` }, `Broker ${one.broker_id}`) : `Broker ${one.broker_id}`,
+        " ", one.is_controller && badge("controller", "accent"), !one.is_alive && badge("not alive", "bad")].filter(Boolean) },
+      { key: "address", label: "Address", wide: true, value: (one) => (one.host === null ? null : `${one.host}:${one.port}`) },
+      { key: "rack", label: "Rack", wide: true, value: (one) => one.rack },
+      { key: "leaders", label: "Leaders", number: true, title: "Partitions that it leads", value: (one) => one.leaders, cell: (one) =>
+        (one.leaders === one.preferred_leaders ? count(one.leaders) : `${count(one.leaders)} of ${count(one.preferred_leaders)} preferred`) },
+      { key: "replicas", label: "Replicas", number: true, wide: true, value: (one) => one.replicas, cell: (one) => count(one.replicas) },
+      { key: "behind", label: "Out of sync", number: true, value: (one) => one.out_of_sync, cell: (one) => (one.out_of_sync ? badge(count(one.out_of_sync), "warn") : "0") },
+      { key: "size", label: "Size", number: true, value: (one) => one.size_bytes, cell: (one) => bytes(one.size_bytes) },
+      { key: "dirs", label: "Log directories", number: true, wide: true, value: (one) => one.log_dirs, cell: (one) => (one.failed_log_dirs ? badge(`${one.failed_log_dirs} of ${one.log_dirs} failed`, "bad") : count(one.log_dirs)) },
+      { key: "version", label: "Protocol", wide: true, title: "inter.broker.protocol.version", value: (one) => one.version },
+    ],
+  });
+}
+
+function movesSection(view, mayChange) {
+  const table = new Table({
+    caption: "Partitions that are being moved", signal: view.signal, query: view.query, name: "moves", key: (one) => `${one.topic}-${one.partition}`,
+    nothing: "No partition is being moved.",
+    columns: [
+      { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic}-${one.partition}`, cell: (one) => h("a", { href: address`/topics/${one.topic}` }, `${one.topic}-${one.partition}`) },
+      { key: "move", label: "Replicas", cell: (one) => `${one.replicas.filter((each) => !one.adding.includes(each)).join(", ")} → ${one.target.join(", ")}` },
+      { key: "progress", label: "Progress", number: true, value: (one) => one.progress, cell: (one) => (one.progress === null ? "–" : `${Math.floor(100 * one.progress)} %`) },
+      { key: "cancel", label: h("span", { class: "visually-hidden" }, "Cancel"), cell: (one) => h("button", { type: "button", disabled: !mayChange, "aria-label": `Cancel the move of ${one.topic}-${one.partition}`, onclick: () => cancel([one]) }, "Cancel") },
+    ],
+  });
+  let now = [];
+  const all = h("button", { type: "button", hidden: true, disabled: !mayChange, onclick: () => cancel(now) }, "Cancel all…");
+  async function load() {
+    now = (await get("/api/v1/reassignments", { signal: view.signal })).moves;
+    all.hidden = now.length < 2;
+    table.update(now);
+  }
+  const again = poll(MOVES_PERIOD_MS, load, view.signal);
+  function cancel(moves) {
+    const partitions = moves.map(({ topic, partition }) => ({ topic, partition }));
+    confirmDialog({
+      title: `Cancel the move of ${partitions.length === 1 ? `${partitions[0].topic}-${partitions[0].partition}` : plural(partitions.length, "partition")}?`,
+      consequence: "The partitions keep the replicas that they had before. What the new replicas have copied is deleted.",
+      action: "Cancel the move",
+      submit: async () => {
+        const found = await request("POST", "/api/v1/reassignments:cancel", { body: { partitions } });
+        tell(found, "cancelled");
+        again();
+      },
+    });
+  }
+  return { load, again, node: h("section", { class: "stack" }, h("div", { class: "row" }, h("h2", {}, "Moves"), all), table.node) };
+}
+
+function tell({ done, failed }, what) {
+  if (failed.length) toast(`${failed[0].error}${failed.length > 1 ? `, and ${failed.length - 1} more` : ""}`, { kind: "bad" });
+  if (done || !failed.length) toast(done ? `${plural(done, "partition")}: ${what}.` : "No partition needed it.");
+}
+
+function electionDialog(done) {
+  const typed = h("input", { autocomplete: "off", spellcheck: "false" });
+  const confirm = field("Type unclean to confirm", typed);
+  const radio = (value, text, help) => h("label", { class: "row" }, h("input", { type: "radio", name: "type", value, checked: value === "preferred", onchange: () => choose(value) }), h("span", { class: "grow" }, text, h("br"), h("span", { class: "muted small" }, help)));
+  const choose = (value) => (confirm.hidden = value !== "unclean");
+  choose("preferred");
+  formDialog({
+    title: "Elect leaders", action: "Elect",
+    content: [
+      h("p", {}, "Of all partitions, those that need it get another leader. Clients find it by themselves."),
+      radio("preferred", "Preferred leaders", "The first replica of each partition leads, if it is in sync. Nothing is lost."),
+      radio("unclean", "Unclean election", "Partitions without a leader get a replica that is not in sync. Records that only the others have are lost."),
+      confirm,
+    ],
+    submit: async (data) => {
+      const type = data.get("type");
+      if (type === "unclean" && typed.value !== "unclean") throw new Error("Type unclean: records may be lost.");
+      tell(await request("POST", "/api/v1/elections", { body: { type } }), "a leader was elected");
+      await done();
+    },
+  });
+}
+
+// Asks what to move, shows the plan, and starts it.
+function moveDialog(brokers, started) {
+  const topic = h("input", { name: "topic", required: true, list: "move-topics", autocomplete: "off", spellcheck: "false", oninput: () => forget() });
+  const names = h("datalist", { id: "move-topics" });
+  attempt(async () => {
+    const { topics } = await get("/api/v1/topics");
+    replace(names, topics.slice(0, 1000).map((one) => h("option", { value: one.name })));
+  });
+  const factor = h("input", { name: "factor", type: "number", min: 1, max: brokers.length, placeholder: "as it is", oninput: () => forget() });
+  const boxes = brokers.map((one) => h("label", { class: "row" }, h("input", { type: "checkbox", name: "broker", value: one.broker_id, checked: true, onchange: () => forget() }), `Broker ${one.broker_id}`));
+  const plan = h("div", { role: "status" });
+  let isPlanned = false;
+  const dialog = formDialog({
+    title: "Move partitions", action: "Show the plan", large: true,
+    content: [
+      h("p", { class: "muted" }, "The replicas of a topic are spread over the brokers that you choose. A replica that is on one of them stays."),
+      field("Topic", topic), names,
+      h("fieldset", { class: "row" }, h("legend", {}, "Brokers"), boxes),
+      field("Replicas of each partition", factor), plan,
+    ],
+    submit: async (data) => {
+      const body = { topic: topic.value, brokers: data.getAll("broker").map(Number), replication_factor: factor.value ? Number(factor.value) : null, dry_run: !isPlanned };
+      if (!body.brokers.length) throw new Error("Choose at least one broker.");
+      const found = await request("POST", "/api/v1/reassignments", { body });
+      if (isPlanned) {
+        if (found.failed.length) throw new Error(found.failed[0].error);
+        toast(`${plural(found.moves.length, "partition")} of ${topic.value} ${found.moves.length === 1 ? "moves" : "move"}.`, { link: { href: address`/topics/${topic.value}`, text: "Show the topic" } });
+        started();
+        return true;
+      }
+      draw(found.moves);
+      return false;
+    },
+  });
+  function draw(moves) {
+    isPlanned = moves.length > 0;
+    dialog.submitButton.textContent = isPlanned ? `Move ${plural(moves.length, "partition")}` : "Show the plan";
+    replace(plan, !moves.length ? h("p", {}, "Nothing has to move: the replicas are on these brokers.") : h("ul", {}, moves.slice(0, MANY).map((one) =>
+      h("li", {}, h("code", {}, `${one.topic}-${one.partition}`), `: ${one.replicas.join(", ")} → ${one.target.join(", ")}`)), moves.length > MANY && h("li", {}, `and ${count(moves.length - MANY)} more`)));
+  }
+  function forget() {
+    isPlanned = false;
+    dialog.submitButton.textContent = "Show the plan";
+    replace(plan);
+  }
+}

@@ -1,0 +1,123 @@
+"""The pages of brokers in a browser: the list, moves, elections, and the tabs of one broker."""
+
+import re
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from client.admin.admin import Admin
+from ottla import testing
+from support.console_pages import LOOKS, accessibility_problems, console_pages, overflow
+from support.deadlines import DEADLINE_S
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def broker_id(broker):
+    async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        await admin.create_topic("orders", partitions=2)
+        return (await admin.describe_cluster()).controller_id
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_list_shows_load_and_leads_to_a_broker(console, broker_id, look):
+    async with console.at("/brokers", **LOOKS[look]) as page:
+        row = page.get_by_role("row", name=re.compile(f"Broker {broker_id}"))
+        await expect(row).to_contain_text("controller")
+        await expect(page.get_by_text("No partition is being moved.")).to_be_visible()
+        assert await overflow(page) <= 0
+        assert await accessibility_problems(page) == []
+        await row.get_by_role("link").click()
+        await expect(page.get_by_role("heading", name=f"Broker {broker_id}")).to_be_visible()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_every_tab_is_accessible(console, broker_id, look):
+    async with console.at(f"/brokers/{broker_id}", **LOOKS[look]) as page:
+        for tab in ("Configuration", "Log directories", "Partitions", "Statistics", "API versions", "Log levels"):
+            link = page.get_by_role("link", name=tab, exact=True)
+            await link.click()
+            await expect(link).to_have_attribute("aria-current", "page")
+            assert await overflow(page) <= 0
+            if look == "desktop" or tab == "Configuration":
+                assert await accessibility_problems(page) == []
+
+
+async def test_a_setting_is_changed_after_its_difference_was_shown_and_reset(console, broker_id):
+    async with console.at(f"/brokers/{broker_id}?q=log.retention.ms", allowed_error="400") as page:
+        setting = page.locator('details[data-name="log.retention.ms"]')
+        await setting.locator("summary").click()
+        await setting.get_by_role("button", name="Change…").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("New value").fill("often")
+        await expect(dialog.get_by_label("What changes")).to_contain_text("+ log.retention.ms = often")
+        await dialog.get_by_role("button", name="Apply").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("log.retention.ms")
+        await dialog.get_by_label("New value").fill("7200000")
+        assert await accessibility_problems(page) == []
+        await dialog.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text(f"log.retention.ms is 7200000 on broker {broker_id} now.")).to_be_visible()
+        await expect(setting.locator("summary")).to_contain_text("this broker")
+        await setting.get_by_role("button", name="Reset…").click()
+        await expect(page.get_by_role("dialog")).to_contain_text(
+            "The value 7200000 that is set for this broker is removed."
+        )
+        await page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+        await expect(setting.locator("summary")).to_contain_text("default")
+
+
+async def test_a_log_level_is_set(console, broker_id):
+    async with console.at(f"/brokers/{broker_id}/log-levels?q=apis.stop_replica") as page:
+        level = page.get_by_role("combobox")
+        await level.select_option("DEBUG")
+        await expect(page.get_by_text(re.compile("logs DEBUG now"))).to_be_visible()
+        await level.select_option("as the one above")
+        await expect(page.get_by_text(re.compile("has the level of the logger above it now"))).to_be_visible()
+
+
+async def test_an_election_and_its_refusal(console, broker_id):
+    async with console.at("/brokers") as page:
+        await page.get_by_role("button", name="Elect leaders…").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Unclean election").check()
+        await dialog.get_by_role("button", name="Elect", exact=True).click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("Type unclean")
+        await dialog.get_by_label("Preferred leaders").check()
+        assert await accessibility_problems(page) == []
+        await dialog.get_by_role("button", name="Elect", exact=True).click()
+        await expect(page.get_by_text("No partition needed it.")).to_be_visible()
+
+
+async def test_partitions_are_moved_and_the_move_is_cancelled(browser):
+    patient = {"zookeeper.session.timeout.ms": str(int(2000 * DEADLINE_S))}
+    with testing.cluster(2, patient) as cluster:
+        async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            here = (await admin.describe_cluster()).controller_id
+            (there,) = set(cluster.brokers) - {here}
+            await admin.create_topic("moved", assignment={0: [here]})
+        async with (
+            console_pages(browser, cluster.brokers[here].bootstrap_servers) as console,
+            console.at("/brokers") as page,
+        ):
+            cluster.pause_broker(there)
+            try:
+                await move(page, here, there)
+            finally:
+                cluster.resume_broker(there)
+
+
+async def move(page, here, there):
+    await page.get_by_role("button", name="Move partitions…").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Topic").fill("moved")
+    await dialog.get_by_label(f"Broker {here}").uncheck()
+    await dialog.get_by_role("button", name="Show the plan").click()
+    await expect(dialog).to_contain_text(f"moved-0: {here} → {there}")
+    assert await accessibility_problems(page) == []
+    await dialog.get_by_role("button", name="Move 1 partition").click()
+    await expect(page.get_by_text("1 partition of moved moves.")).to_be_visible()
+    await page.get_by_role("button", name="Cancel the move of moved-0").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Cancel the move").click()
+    await expect(page.get_by_text("No partition is being moved.")).to_be_visible()
