@@ -44,11 +44,13 @@ class AdminBase:
             by_leader.setdefault(leader, []).append(partition)
         return by_leader
 
-    async def _ask_brokers(self, ask: Callable[[int, Connection], Awaitable[T]]) -> list[T]:
-        """The answers of all brokers; each request is retried separately if its error is retriable."""
+    async def _ask_brokers(
+        self, ask: Callable[[int, Connection], Awaitable[T]], brokers: Iterable[int] | None = None
+    ) -> list[T]:
+        """The answers of these brokers, or of all; each request is retried separately if its error is retriable."""
         await self._cluster.refresh([])
         answers = []
-        for node_id in sorted(self._cluster.metadata.brokers):
+        for node_id in sorted(self._cluster.metadata.brokers if brokers is None else brokers):
 
             async def attempt(node_id: int = node_id) -> T:
                 return await ask(node_id, await self._cluster.connection(node_id))

@@ -40,9 +40,10 @@ class TransactionAdmin(AdminBase):
         states: Collection[str] = (),
         producer_ids: Collection[int] = (),
         longer_than_ms: int = _ANY_DURATION,
+        brokers: Iterable[int] | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids of all brokers, sorted; with filters, only those in one of these states, of one of
-        these producer ids, and with a transaction that has been open for longer than `longer_than_ms`.
+        """The transactional ids of these brokers, or of all, sorted; with filters, only those in one of these states,
+        of one of these producer ids, and with a transaction that has been open for longer than `longer_than_ms`.
 
         Raises InvalidOptionError for a state that a broker does not know, UnsupportedApiError for a duration if a
         broker is older than 3.8.
@@ -65,7 +66,7 @@ class TransactionAdmin(AdminBase):
                 for one in response.transaction_states
             ]
 
-        return sorted(listing for part in await self._ask_brokers(ask) for listing in part)
+        return sorted(listing for part in await self._ask_brokers(ask, brokers) for listing in part)
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
         """Describe one transactional id. Raises TransactionalIdNotFoundError, …"""

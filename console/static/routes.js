@@ -4,6 +4,7 @@ export const NAVIGATION = [
   { href: "/", text: "Overview" },
   { href: "/topics", text: "Topics" },
   { href: "/brokers", text: "Brokers" },
+  { href: "/transactions", text: "Transactions" },
   { href: "/api-docs", text: "API" },
 ];
 
@@ -12,6 +13,8 @@ export const ROUTES = [
   ["/topics", () => import("/static/pages/topics.js")],
   ["/topics/:topic/:tab?", () => import("/static/pages/topic.js")],
   ["/brokers", () => import("/static/pages/brokers.js")],
+  ["/transactions", () => import("/static/pages/transactions.js")],
+  ["/transactions/:id", () => import("/static/pages/transaction.js")],
   ["/brokers/:id/:tab?", () => import("/static/pages/broker.js")],
   ["/api-docs/:tag?", () => import("/static/pages/api_docs.js")],
 ];

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from console.rest.operation import ApiOperation
-from console.v1 import brokers, inside_registry, overview, partitions, reassignments, session, topics
+from console.v1 import brokers, inside_registry, overview, partitions, reassignments, session, topics, transactions
 
 ROOT: Final = "/api/v1"
 OPERATIONS: Final[tuple[ApiOperation, ...]] = (
@@ -16,4 +16,5 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *reassignments.OPERATIONS,
     *partitions.OPERATIONS,
     *inside_registry.OPERATIONS,
+    *transactions.OPERATIONS,
 )

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from client.admin.hanging_transactions import find_hanging
 from client.admin.types import ActiveProducer, TransactionDescription
 from client.errors import KafkaError, TransactionalIdNotFoundError
 from client.topic_partition import TopicPartition
@@ -19,7 +20,6 @@ from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names, parse_partition
 from ottla.command_line.output import print_described, print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run
-from ottla.commands.hanging_transactions import find_hanging
 
 transactions = typer.Typer(
     help="Show transactions, their producers and partitions, and abort hanging ones.", no_args_is_help=True

@@ -10,12 +10,11 @@ from confluent_kafka import Producer
 
 from client.admin.admin import Admin
 from support.deadlines import DEADLINE_S
+from support.hanging import HANGING_EPOCH, HANGING_ID, write_hanging
 from support.json_fields import not_printed, printed_fields
-from support.wire import batch, produce, wire_client
 
 numbers = itertools.count(1)
 MINUTE_MS = 60_000
-HANGING_ID, HANGING_EPOCH = 4711, 3
 
 
 @pytest.fixture
@@ -47,23 +46,9 @@ def hanging(on, broker, topic):
     """
     verification = "transaction.partition.verification.enable"
     on("configs", "alter", "--broker", 0, "-s", f"{verification}=false")
-    asyncio.run(write_hanging(broker, topic))
+    asyncio.run(write_hanging(broker.bootstrap, topic))
     on("configs", "alter", "--broker", 0, "-d", verification)
     return f"{topic}-1"
-
-
-async def write_hanging(broker, topic):
-    records = batch(
-        b"lost",
-        producer_id=HANGING_ID,
-        producer_epoch=HANGING_EPOCH,
-        sequence=0,
-        transactional=True,
-        timestamp=time.time_ns() // 1_000_000 - 30 * MINUTE_MS,
-    )
-    async with wire_client(broker.bootstrap) as client:
-        answer = await client.call(produce(topic, records, 1, transactional_id="gone"), 11)
-    assert answer.responses[0].partition_responses[0].error_code == 0
 
 
 def committed(on, topic, partition):

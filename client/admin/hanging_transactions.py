@@ -8,10 +8,10 @@ transaction counts as hanging if its last record is older than the longest allow
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from client.admin.admin import Admin
 from client.admin.types import ActiveProducer
 from client.errors import KafkaError, TransactionalIdNotFoundError
 from client.topic_partition import TopicPartition
-from ottla.command_line.clients import Admin
 
 
 class OpenTransaction(NamedTuple):

@@ -1,0 +1,133 @@
+// Transactional ids by state and age, and hanging transactions.
+
+import { address, get, getSession, request } from "/static/core/api.js";
+import { formDialog } from "/static/core/dialog.js";
+import { h, replace } from "/static/core/dom.js";
+import { count, duration, plural, time } from "/static/core/format.js";
+import { badge, pageHead } from "/static/core/parts.js";
+import { poll } from "/static/core/poll.js";
+import { setQuery, setTitle } from "/static/core/router.js";
+import { failed, loading } from "/static/core/states.js";
+import { Table } from "/static/core/table.js";
+import { toast } from "/static/core/toast.js";
+
+const PERIOD_MS = 3000;
+const KINDS = { Ongoing: "accent", PrepareCommit: "warn", PrepareAbort: "warn", PrepareEpochFence: "warn", Dead: "bad" };
+
+export const stateBadge = (state) => badge(state, KINDS[state] ?? "");
+export const age = (startMs) => (startMs === null ? "–" : duration(Math.max(0, Date.now() - startMs) / 1000));
+
+export async function show(root, view) {
+  setTitle("Transactions");
+  const { may_change: mayChange } = await getSession();
+  const problems = h("div", { class: "notice", role: "status", hidden: true });
+  const words = h("input", { type: "search", class: "grow", placeholder: "Search transactional ids or producer ids", "aria-label": "Search transactions", value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
+  const state = h("select", { "aria-label": "State", onchange: () => setQuery({ state: state.value }) });
+  const table = new Table({
+    caption: "Transactions", signal: view.signal, query: view.query, key: (one) => one.transactional_id, sort: "start",
+    nothing: "No transactional id is in use, or none has these words.",
+    columns: [
+      { key: "id", label: "Transactional id", head: true, value: (one) => one.transactional_id, cell: (one) => h("a", { href: address`/transactions/${one.transactional_id}` }, one.transactional_id) },
+      { key: "state", label: "State", value: (one) => one.state, cell: (one) => stateBadge(one.state) },
+      { key: "start", label: "Open for", number: true, value: (one) => one.start_time_ms ?? Infinity, cell: (one) => age(one.start_time_ms) },
+      { key: "producer", label: "Producer id", number: true, wide: true, value: (one) => one.producer_id },
+      { key: "coordinator", label: "Coordinator", number: true, wide: true, value: (one) => one.coordinator, cell: (one) => h("a", { href: `/brokers/${one.coordinator}` }, `Broker ${one.coordinator}`) },
+    ],
+  });
+  let all = [];
+  function draw() {
+    const wanted = view.query.get("state") ?? "";
+    const states = [...new Set([...all.map((one) => one.state), ...(wanted ? [wanted] : [])])].sort();
+    const shown = ["", ...states].join();
+    if (state.dataset.shown !== shown) replace(state, h("option", { value: "" }, "All states"), states.map((one) => h("option", { value: one }, one)));
+    state.dataset.shown = shown;
+    state.value = wanted;
+    const text = words.value.toLowerCase();
+    table.update(all.filter((one) => (!wanted || one.state === wanted) && `${one.transactional_id} ${one.producer_id}`.toLowerCase().includes(text)));
+  }
+  async function load() {
+    const found = await get("/api/v1/transactions", { signal: view.signal });
+    all = found.transactions;
+    problems.hidden = !found.problems.length;
+    replace(problems, found.problems.map((one) => h("p", {}, one)));
+    draw();
+  }
+  view.onquery = (query) => {
+    view.query = query;
+    if (words.value !== (query.get("q") ?? "")) words.value = query.get("q") ?? "";
+    draw();
+  };
+  await load();
+  poll(PERIOD_MS, load, view.signal, (error) => {
+    problems.hidden = false;
+    replace(problems, h("p", {}, error.message));
+  });
+  root.append(
+    pageHead("Transactions"),
+    h("div", { class: "stack" }, problems, h("div", { class: "row" }, words, state), table.node, hanging(view, mayChange)),
+  );
+}
+
+// -- hanging transactions -----------------------------------------------------------------------------------------------
+
+function hanging(view, mayChange) {
+  const body = h("div", {});
+  const minutes = h("input", { type: "number", min: 0, max: 999999, value: view.query.get("minutes") ?? "15", id: "hanging-minutes" });
+  const button = h("button", {}, "Search again");
+  async function search() {
+    button.disabled = true;
+    const done = loading(body, "Searching…");
+    try {
+      const found = await get("/api/v1/hanging-transactions", { query: { max_timeout_minutes: minutes.value }, signal: view.signal });
+      replace(body, result(found));
+    } catch (error) {
+      if (!view.signal.aborted) replace(body, failed(error, search));
+    } finally {
+      done();
+      button.disabled = false;
+    }
+  }
+  function result(found) {
+    const said = found.problems.map((one) => h("p", { class: "notice" }, one));
+    if (!found.hanging.length) return [said, h("p", { class: "muted" }, `None in ${plural(found.searched_partitions, "partition")}.`)];
+    const table = new Table({
+      caption: "Hanging transactions", signal: view.signal, name: "hanging", key: (one) => `${one.topic}-${one.partition}-${one.producer_id}`,
+      columns: [
+        { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic}-${one.partition}`, cell: (one) => h("a", { href: address`/topics/${one.topic}` }, `${one.topic}-${one.partition}`) },
+        { key: "producer", label: "Producer", number: true, value: (one) => one.producer_id, cell: (one) => `${one.producer_id} (epoch ${one.producer_epoch})` },
+        { key: "offset", label: "Since offset", number: true, wide: true, value: (one) => one.start_offset, cell: (one) => count(one.start_offset) },
+        { key: "last", label: "Last record", wide: true, value: (one) => one.last_timestamp_ms, cell: (one) => time(one.last_timestamp_ms) },
+        { key: "abort", label: h("span", { class: "visually-hidden" }, "Abort"), cell: (one) => h("button", { type: "button", class: "danger", disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: () => abort(one) }, "Abort…") },
+      ],
+    });
+    table.update(found.hanging);
+    return [said, table.node];
+  }
+  async function abort({ topic, partition, producer_id, producer_epoch, start_offset }) {
+    const asked = { topic, partition, producer_id, producer_epoch, start_offset };
+    const ask = (dry_run) => request("POST", "/api/v1/hanging-transactions:abort", { body: { ...asked, dry_run } });
+    let planned;
+    try {
+      planned = await ask(true);
+    } catch (error) {
+      toast(error.message, { kind: "bad" });
+      return;
+    }
+    formDialog({
+      title: `Abort the transaction of producer ${producer_id} in ${topic}-${partition}?`, action: "Abort the transaction", kind: "danger",
+      content: [h("p", {}, planned.text), h("p", {}, "Its records cannot be committed afterwards. Only abort it if its producer is gone.")],
+      submit: async () => {
+        await ask(false);
+        toast("The transaction is aborted in", { link: { href: address`/topics/${topic}`, text: `${topic}-${partition}` } });
+        await search();
+      },
+    });
+  }
+  search();
+  return h("section", { class: "stack" },
+    h("h2", {}, "Hanging transactions"),
+    h("p", { class: "muted" }, "They are open in a partition, but no coordinator knows them: nobody ends them, and consumers with read_committed wait."),
+    h("form", { class: "row", onsubmit: (event) => (event.preventDefault(), setQuery({ minutes: minutes.value === "15" ? null : minutes.value }), search()) },
+      h("label", { for: "hanging-minutes" }, "Longest transaction timeout, in minutes"), minutes, button),
+    body);
+}
