@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from console.rest.operation import ApiOperation
-from console.v1 import brokers, inside_registry, overview, partitions, reassignments, session, topics, transactions
+from console.v1 import (
+    brokers,
+    inside_registry,
+    overview,
+    partitions,
+    reassignments,
+    session,
+    topic_groups,
+    topic_settings,
+    topics,
+    transactions,
+)
 
 ROOT: Final = "/api/v1"
 OPERATIONS: Final[tuple[ApiOperation, ...]] = (
@@ -17,4 +28,6 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *partitions.OPERATIONS,
     *inside_registry.OPERATIONS,
     *transactions.OPERATIONS,
+    *topic_groups.OPERATIONS,
+    *topic_settings.OPERATIONS,
 )
