@@ -8,6 +8,7 @@ from console.rest.operation import ApiOperation
 from console.v1 import (
     brokers,
     inside_registry,
+    messages,
     overview,
     partitions,
     reassignments,
@@ -26,6 +27,7 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *brokers.OPERATIONS,
     *reassignments.OPERATIONS,
     *partitions.OPERATIONS,
+    *messages.OPERATIONS,
     *inside_registry.OPERATIONS,
     *transactions.OPERATIONS,
     *topic_groups.OPERATIONS,

@@ -1,0 +1,58 @@
+"""Decodes keys and values of one topic, as a request asks: the decoder of each, and how much is shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from console.decoding.decoders import AUTO, INTERNAL, Decoded, as_json, decode
+from console.decoding.errors import DecodingError
+from console.decoding.limits import MAX_BYTES
+from protocol.internal_records import decode_record, is_internal
+
+MAX_RECORD: Final = MAX_BYTES
+
+
+class RecordDecoder:
+    """The decoders of key and value of a topic."""
+
+    def __init__(self, topic: str, key: str = AUTO, value: str = AUTO) -> None:
+        self._topic = topic
+        self._key = key
+        self._value = value
+        self._is_internal = is_internal(topic)
+
+    def key(self, key: bytes | None) -> Decoded | None:
+        """Return what is shown of a key; None for null."""
+        if key is None:
+            return None
+        if self._uses_internal(self._key):
+            return self._internal(0, self._key, key, None) or _other(self._key, key)
+        return decode(self._key, key)
+
+    def value(self, key: bytes | None, value: bytes | None) -> Decoded | None:
+        """Return what is shown of a value; None for null. The value of an internal topic needs the key."""
+        if value is None:
+            return None
+        if self._uses_internal(self._value):
+            return self._internal(1, self._value, key, value) or _other(self._value, value)
+        return decode(self._value, value)
+
+    def _uses_internal(self, name: str) -> bool:
+        return self._is_internal and name in (AUTO, INTERNAL)
+
+    def _internal(self, which: int, name: str, key: bytes | None, value: bytes | None) -> Decoded | None:
+        if max(len(key or b""), len(value or b"")) > MAX_RECORD:
+            return None
+        found: tuple[Any, Any] | None = decode_record(self._topic, key, value)
+        if found is None:
+            return None
+        try:
+            return as_json(INTERNAL, found[which])
+        except DecodingError as error:
+            return _other(name, value or b"")._replace(error=str(error))
+
+
+def _other(name: str, data: bytes) -> Decoded:
+    """Return the content of a record that is not one of Kafka's."""
+    found = decode(AUTO, data)
+    return found if name == AUTO else found._replace(error="is not a record that Kafka writes to this topic")

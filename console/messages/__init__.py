@@ -1,0 +1,1 @@
+"""Records as the console shows them: pages in both directions, search, live tail."""
