@@ -103,10 +103,10 @@ class TopicLog:
         tops = {one: at.clamped(before.get(one, at.end)) for one, at in self.ranges.items()}
         found = await self._each(lambda one: self.log(one).last(limit, self.ranges[one].start, tops[one]))
         records = _newest({one: page.records for one, page in found.items()}, None if is_whole else limit)
-        lows = dict(tops)
+        lows, shown = dict(tops), _by_partition(records)
         for partition, page in found.items():
-            shown = [one.offset for one in records if one.partition == partition]
-            lows[partition] = page.low if len(shown) == len(page.records) else min(shown, default=tops[partition])
+            offsets = shown[partition]
+            lows[partition] = page.low if len(offsets) == len(page.records) else min(offsets, default=tops[partition])
         return Page(records, lows, tops)
 
     async def newer(self, begin: Bounds, limit: int, *, is_whole: bool = False) -> Page:
@@ -117,11 +117,11 @@ class TopicLog:
         lows = {one: at.clamped(begin.get(one, at.start)) for one, at in self.ranges.items()}
         found = await self._each(lambda one: self.log(one).first(limit, lows[one], self.ranges[one].end))
         records = _oldest({one: page.records for one, page in found.items()}, None if is_whole else limit)
-        highs = dict(lows)
+        highs, shown = dict(lows), _by_partition(records)
         for partition, page in found.items():
-            shown = [one.offset for one in records if one.partition == partition]
-            all_shown = len(shown) == len(page.records)
-            highs[partition] = page.high if all_shown else max(shown, default=lows[partition] - 1) + 1
+            offsets = shown[partition]
+            all_shown = len(offsets) == len(page.records)
+            highs[partition] = page.high if all_shown else max(offsets, default=lows[partition] - 1) + 1
         return Page(records, lows, highs)
 
     async def _each(self, read: Callable[[int], Coroutine[Any, Any, Found]]) -> dict[int, Found]:
@@ -147,6 +147,14 @@ class TopicLog:
             self.errors.update(dict.fromkeys(partitions, text))
         except (KafkaError, ProtocolError) as error:
             self.errors.update(dict.fromkeys(partitions, str(error)))
+
+
+def _by_partition(records: list[StoredRecord]) -> defaultdict[int, list[int]]:
+    """Return the offsets of the records of each partition."""
+    offsets = defaultdict[int, list[int]](list)
+    for one in records:
+        offsets[one.partition].append(one.offset)
+    return offsets
 
 
 def _newest(records: dict[int, list[StoredRecord]], limit: int | None) -> list[StoredRecord]:

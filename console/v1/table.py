@@ -8,6 +8,7 @@ from console.rest.operation import ApiOperation
 from console.v1 import (
     brokers,
     inside_registry,
+    message_streams,
     messages,
     overview,
     partitions,
@@ -28,6 +29,7 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *reassignments.OPERATIONS,
     *partitions.OPERATIONS,
     *messages.OPERATIONS,
+    *message_streams.OPERATIONS,
     *inside_registry.OPERATIONS,
     *transactions.OPERATIONS,
     *topic_groups.OPERATIONS,
