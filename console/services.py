@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from console.clients import Clients
+from console.groups.watches import GroupWatches
 from console.inside import Inside
 from console.rest.bodies import Bodies
 from console.rest.event_stream import EventStreams
@@ -23,7 +24,10 @@ class ConsoleServices:
     bodies: Bodies = field(default_factory=Bodies)
     """The bodies of requests that are in memory."""
     streams: EventStreams = field(default_factory=EventStreams)
+    groups: GroupWatches = field(default_factory=GroupWatches)
+    """The consumer groups that somebody looks at."""
 
     async def stop_watching(self, _: object = None) -> None:
         """End what runs although nobody asks: a handler for the end of the application."""
         self.observer.close()
+        await self.groups.close()

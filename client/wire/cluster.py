@@ -139,10 +139,12 @@ class Cluster:
     async def any_connection(self) -> Connection:
         """A connection to any broker that answers: an open one, a known one, a bootstrap server.
 
-        Raises NoBrokersAvailableError, and AuthenticationError of the first broker where TLS or the login fails.
+        Of the open ones it is that with the fewest requests in flight, so that no second request waits for a broker
+        that does not answer the first one. Raises NoBrokersAvailableError, and AuthenticationError of the first broker
+        where TLS or the login fails.
         """
-        for connection in self._open_connections():
-            return connection
+        if (least := min(self._open_connections(), key=lambda one: one.in_flight, default=None)) is not None:
+            return least
         async with self._opening_bootstrap:
             if self._bootstrap is not None and not self._bootstrap.is_closed:
                 return self._bootstrap

@@ -7,6 +7,8 @@ from typing import Final
 from console.rest.operation import ApiOperation
 from console.v1 import (
     brokers,
+    group_offsets,
+    groups,
     inside_registry,
     message_streams,
     messages,
@@ -34,4 +36,6 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *transactions.OPERATIONS,
     *topic_groups.OPERATIONS,
     *topic_settings.OPERATIONS,
+    *groups.OPERATIONS,
+    *group_offsets.OPERATIONS,
 )
