@@ -5,6 +5,7 @@ export const NAVIGATION = [
   { href: "/topics", text: "Topics" },
   { href: "/brokers", text: "Brokers" },
   { href: "/transactions", text: "Transactions" },
+  { href: "/inside", text: "Inside" },
   { href: "/api-docs", text: "API" },
 ];
 
@@ -16,5 +17,6 @@ export const ROUTES = [
   ["/transactions", () => import("/static/pages/transactions.js")],
   ["/transactions/:id", () => import("/static/pages/transaction.js")],
   ["/brokers/:id/:tab?", () => import("/static/pages/broker.js")],
+  ["/inside/:view?", () => import("/static/pages/inside.js")],
   ["/api-docs/:tag?", () => import("/static/pages/api_docs.js")],
 ];

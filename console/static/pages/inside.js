@@ -1,0 +1,31 @@
+// How Kafka works inside: a frame with a tab for each view. Only the console of an Ottla broker has this.
+
+import { getSession } from "/static/core/api.js";
+import { h } from "/static/core/dom.js";
+import { pageHead, tabs } from "/static/core/parts.js";
+import { setTitle } from "/static/core/router.js";
+import { empty } from "/static/core/states.js";
+
+const VIEWS = {
+  registry: { text: "Registry", load: () => import("/static/pages/inside_registry.js") },
+};
+
+export async function show(root, view) {
+  const name = view.params.view ?? "registry";
+  const { broker_id } = await getSession();
+  setTitle(VIEWS[name] ? `${VIEWS[name].text} · Inside` : "Inside");
+  root.append(pageHead("Inside Kafka"));
+  if (broker_id === null) {
+    root.append(empty("Only an Ottla broker shows this",
+      h("p", {}, "Open the console of an Ottla broker (ottla.console.listener) to see its registry, its log files and its replication.")));
+    return;
+  }
+  if (!VIEWS[name]) {
+    root.append(empty("There is no such view", h("p", {}, h("a", { href: "/inside" }, "Go to the registry"))));
+    return;
+  }
+  root.append(tabs("Views", Object.entries(VIEWS).map(([path, { text }]) => ({ href: path === "registry" && !view.params.view ? "/inside" : `/inside/${path}`, text }))));
+  const body = h("div");
+  root.append(body);
+  await (await VIEWS[name].load()).show(body, view);
+}
