@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from console.inspection.registry import RegistryInspection
+from console.inspection.storage import StorageInspection
 
 
 class Traffic(NamedTuple):
@@ -53,6 +54,10 @@ class Inside(Protocol):
     @property
     def registry(self) -> RegistryInspection:
         """The tree in ZooKeeper, or in the embedded registry."""
+
+    @property
+    def storage(self) -> StorageInspection:
+        """The files of the broker's logs."""
 
     def traffic(self) -> Traffic:
         """Return the counters for charts. It is called every ten seconds, for an hour after somebody has looked."""

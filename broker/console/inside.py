@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from broker.console.statistics import statistics, traffic
 from broker.inspection.registry import RegistryTree
+from broker.inspection.storage import LogStorage
 from broker.network.acceptor import Acceptor
 from broker.services import Services
 from console.inside import BrokerStatistics, Traffic
@@ -18,6 +19,7 @@ class BrokerInside:
         self._services = services
         self._acceptors = acceptors
         self.registry = RegistryTree(services.registry_access.registry)
+        self.storage = LogStorage(services)
 
     @property
     def broker_id(self) -> int:

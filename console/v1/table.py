@@ -10,6 +10,7 @@ from console.v1 import (
     group_offsets,
     groups,
     inside_registry,
+    inside_storage,
     message_streams,
     messages,
     overview,
@@ -38,4 +39,5 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *topic_settings.OPERATIONS,
     *groups.OPERATIONS,
     *group_offsets.OPERATIONS,
+    *inside_storage.OPERATIONS,
 )
