@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade bench clean setup setup-run setup-demo setup-examples
+.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade screenshots bench clean setup setup-run setup-demo setup-examples
 
 # An interpreter that is too old is refused before it has made an environment that nothing can be installed in.
 define install
@@ -129,6 +129,10 @@ lint: setup  ## ruff, formatting, mypy --strict, import contracts
 upgrade: setup  ## the newest version of every dependency into constraints.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --all-extras --python-version 3.11 --no-annotate \
 		--custom-compile-command 'make upgrade' pyproject.toml --output-file constraints.txt
+
+# The pictures of docs/console.md, from a demo cluster in Chromium; PICTURES="overview brokers" makes only these.
+screenshots: setup  ## the pictures of docs/console.md
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.screenshots $(PICTURES)
 
 # Needs kcat. Numbers and what they mean: benchmarks/README.md.
 bench: setup  ## the benchmarks; needs kcat

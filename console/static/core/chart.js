@@ -5,7 +5,7 @@
 import { h, replace, svg } from "/static/core/dom.js";
 import { clockTime } from "/static/core/format.js";
 
-const WIDTH = 640;
+const WIDTH = 640; // until the width on the page is known
 const HEIGHT = 180;
 const LEFT = 62;
 const BOTTOM = 22;
@@ -17,7 +17,8 @@ export class Chart {
     this.max = max;
     this.series = [];
     this.label = label;
-    this.drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: "0", "aria-label": label });
+    this.width = WIDTH;
+    this.drawing = svg("svg", { role: "img", tabindex: "0", "aria-label": label });
     this.legend = h("ul", { class: "legend" });
     this.at = null;
     this.node = h("div", { class: "chart" }, this.drawing, this.legend);
@@ -25,6 +26,7 @@ export class Chart {
     this.drawing.addEventListener("pointerleave", () => this.#select(null));
     this.drawing.addEventListener("keydown", (event) => this.#onKey(event));
     this.drawing.addEventListener("blur", () => this.#select(null));
+    new ResizeObserver(() => this.#resize()).observe(this.drawing);
   }
 
   update(series) {
@@ -37,8 +39,15 @@ export class Chart {
     this.#draw();
   }
 
+  #resize() {
+    const width = Math.round(this.drawing.getBoundingClientRect().width);
+    if (!width || width === this.width) return;
+    this.width = width;
+    this.#draw();
+  }
+
   #x(ms) {
-    return LEFT + ((ms - this.from) / (this.to - this.from || 1)) * (WIDTH - LEFT - 8);
+    return LEFT + ((ms - this.from) / (this.to - this.from || 1)) * (this.width - LEFT - 8);
   }
 
   #y(value) {
@@ -46,13 +55,15 @@ export class Chart {
   }
 
   #draw() {
+    this.drawing.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
+    if (!this.times) return;
     const marks = [0, 0.5, 1].map((part) => part * this.top);
     const times = this.times.length > 1 ? [this.from, (this.from + this.to) / 2, this.to] : [];
     replace(
       this.drawing,
       svg("title", {}, this.label),
       marks.map((value) => [
-        svg("line", { class: "axis", x1: LEFT, x2: WIDTH - 8, y1: this.#y(value), y2: this.#y(value) }),
+        svg("line", { class: "axis", x1: LEFT, x2: this.width - 8, y1: this.#y(value), y2: this.#y(value) }),
         svg("text", { x: LEFT - 6, y: this.#y(value) + 4, "text-anchor": "end" }, this.format(value)),
       ]),
       times.map((ms, index) =>
@@ -94,7 +105,7 @@ export class Chart {
 
   #pointTo(event) {
     const box = this.drawing.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * WIDTH;
+    const x = ((event.clientX - box.left) / box.width) * this.width;
     const nearest = this.times?.reduce((best, ms) => (Math.abs(this.#x(ms) - x) < Math.abs(this.#x(best) - x) ? ms : best), this.from);
     this.#select(this.times?.length ? nearest : null);
   }

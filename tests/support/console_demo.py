@@ -1,0 +1,158 @@
+"""A cluster for pictures of the console: fixed topics, records, groups and an open transaction, and an hour of rates.
+
+Pages of other subjects add their state here, so that all pictures show the same cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+
+from broker.console.http_serving import add_security_headers
+from client.admin.admin import Admin
+from client.admin.types import NewTopic
+from client.consumer.consumer import Consumer
+from client.consumer.group_metadata import OffsetAndMetadata
+from client.producer.producer import Producer
+from client.topic_partition import TopicPartition
+from console.application import console_application
+from console.clients import Clients
+from console.services import ConsoleServices
+from console.watching.observer import Observer
+from ottla import testing
+from support.rest import served
+
+MINUTES = 60
+TOPICS = {
+    0: NewTopic("orders", 6, 3),
+    1: NewTopic("payments", 3, 3),
+    20: NewTopic("clicks", 12, 2),
+    40: NewTopic("customers", 1, 3, configs={"cleanup.policy": "compact"}),
+}
+"""Topics, by the minute of their creation."""
+BEHIND = {"billing": 120, "shipping": 15, "analytics": 0}
+"""Groups, and how many records of each partition of orders they have not read."""
+CLICKS_FROM, CUSTOMERS_FROM = 21, 41
+CITIES = ("Praha", "Brno", "Ostrava", "Plzeň", "Liberec")
+
+
+class Demo(NamedTuple):
+    """The URLs of two consoles: one has seen the cluster for an hour; that of broker 1 knows its inside."""
+
+    url: str
+    own_url: str
+    bootstrap_servers: str
+
+
+class _Clock:
+    """An hour that passes in seconds."""
+
+    def __init__(self) -> None:
+        self.ms = time.time_ns() // 1_000_000 - MINUTES * 60_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+@contextlib.asynccontextmanager
+async def demo() -> AsyncIterator[Demo]:
+    """Run the cluster and its consoles."""
+    settings_of = {
+        number: {"broker.rack": rack, **({"ottla.console.listener": "127.0.0.1:0"} if number == 1 else {})}
+        for number, rack in ((1, "a"), (2, "b"), (3, "c"))
+    }
+    with _directory() as folder, testing.cluster(3, settings_of=settings_of, directory=folder) as cluster:
+        servers = cluster.bootstrap_servers
+        broker = cluster.brokers[1].broker
+        assert broker is not None
+        assert broker.console is not None
+        async with contextlib.AsyncExitStack() as stack:
+            admin = await stack.enter_async_context(Admin(bootstrap_servers=servers))
+            producer = await stack.enter_async_context(Producer(bootstrap_servers=servers))
+            clock = _Clock()
+            url = await stack.enter_async_context(_console(servers, clock))
+            await _live_an_hour(admin, producer, clock, url)
+            await _groups(admin)
+            await stack.enter_async_context(
+                Consumer("orders", group_id="billing", client_id="billing-1", bootstrap_servers=servers)
+            )
+            await stack.enter_async_context(_open_transaction(servers))
+            await _look(url, clock)
+            yield Demo(url, broker.console.url.removesuffix("/"), servers)
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[Path]:
+    """Return a new folder, in memory if the system has one there: how full the disk is looks the same everywhere."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="demo-", dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@contextlib.asynccontextmanager
+async def _console(servers: str, clock: _Clock) -> AsyncIterator[str]:
+    clients = Clients(
+        lambda: Admin(bootstrap_servers=servers),
+        lambda: Producer(bootstrap_servers=servers, allow_auto_create_topics=False),
+    )
+    async with clients:
+        application = console_application(ConsoleServices(clients, observer=Observer(clock)))
+        application.on_response_prepare.append(add_security_headers)
+        async with served(application) as url:
+            yield url
+
+
+async def _live_an_hour(admin: Admin, producer: Producer, clock: _Clock, url: str) -> None:
+    chance = random.Random(1)
+    for minute in range(MINUTES):
+        if minute in TOPICS:
+            await admin.create_topics([TOPICS[minute]])
+        for number in range(round(30 + 20 * math.sin(minute / 8) + chance.randrange(12))):
+            order = {"order": 10_000 + 100 * minute + number, "city": chance.choice(CITIES), "total": number * 1.5}
+            value = json.dumps(order, ensure_ascii=False).encode()
+            await producer.send("orders", value, key=b"customer-%d" % chance.randrange(40))
+            if minute > CLICKS_FROM:
+                await producer.send("clicks", b"/basket/%d" % number, partition=number % 12)
+            if minute > CUSTOMERS_FROM:
+                await producer.send("customers", b'{"name": "Customer %d"}' % number, key=b"customer-%d" % number)
+        await producer.flush()
+        if minute < MINUTES - 1:  # the last look is when everything is there
+            await _look(url, clock)
+
+
+async def _look(url: str, clock: _Clock) -> None:
+    clock.ms += 60_000
+    async with aiohttp.ClientSession() as http, http.get(f"{url}/api/v1/overview") as response:
+        response.raise_for_status()
+
+
+async def _groups(admin: Admin) -> None:
+    partitions = [TopicPartition("orders", number) for number in range(6)]
+    ends = await admin.list_offsets(dict.fromkeys(partitions, -1))
+    for group, behind in BEHIND.items():
+        offsets = {name: OffsetAndMetadata(max(0, found.offset - behind)) for name, found in ends.items()}
+        await admin.alter_group_offsets(group, offsets)
+
+
+@contextlib.asynccontextmanager
+async def _open_transaction(servers: str) -> AsyncIterator[None]:
+    for name in ("payments-1", "payments-2"):
+        async with Producer(transactional_id=name, bootstrap_servers=servers) as producer, producer.transaction():
+            await producer.send("payments", b"paid", partition=0)
+    async with Producer(transactional_id="payments-3", bootstrap_servers=servers) as producer:
+        await producer.begin_transaction()
+        await producer.send("payments", b"reserved", partition=1)
+        await producer.flush()
+        try:
+            yield
+        finally:
+            await producer.abort_transaction()

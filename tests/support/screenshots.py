@@ -1,0 +1,70 @@
+"""The pictures of docs/console.md: `make screenshots` writes docs/console/*.png from the demo cluster.
+
+A page gets a row in PICTURES. With names as arguments, only these pictures are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any, NamedTuple
+
+from playwright.async_api import Browser, expect
+
+from support.broker import ROOT
+from support.browser import chromium, opened
+from support.console_demo import Demo, demo
+from support.console_pages import DARK, DESKTOP, PHONE
+
+FOLDER = ROOT / "docs" / "console"
+MAX_BYTES = 150_000
+TALL: dict[str, Any] = {"viewport": {"width": 1280, "height": 1010}}
+
+
+class Picture(NamedTuple):
+    """One picture: the file's name, the path of the page, a text that the complete page has, and the look."""
+
+    name: str
+    path: str
+    text: str
+    look: dict[str, Any] = DESKTOP
+    is_own: bool = False
+    """Of the console of broker 1, which knows its inside."""
+
+
+PICTURES = (
+    Picture("overview", "/", "billing", TALL),
+    Picture("overview-dark", "/", "billing", DARK | TALL),
+    Picture("overview-phone", "/", "billing", PHONE),
+    Picture("brokers", "/brokers", "controller"),
+    Picture("broker", "/brokers/1?q=retention", "log.retention.ms"),
+    Picture("broker-log-dirs", "/brokers/1/log-dirs", "orders-0"),
+    Picture("broker-statistics", "/brokers/1/statistics", "Produce", is_own=True),
+    Picture("broker-phone", "/brokers/1?q=retention", "log.retention.ms", PHONE),
+    Picture("transactions", "/transactions", "None in"),
+    Picture("transaction", "/transactions/payments-3", "payments-1"),
+    Picture("topics", "/topics", "customers"),
+    Picture("api", "/api-docs", "/api/v1/overview"),
+)
+
+
+async def take(browser: Browser, shown: Demo, picture: Picture) -> int:
+    """Write one picture; return its size in bytes."""
+    url = (shown.own_url if picture.is_own else shown.url) + picture.path
+    async with opened(browser, url, **(picture.look | {"locale": "en-GB", "timezone_id": "Europe/Prague"})) as page:
+        await expect(page.get_by_role("main").get_by_text(picture.text).filter(visible=True).first).to_be_visible()
+        return len(await page.screenshot(path=FOLDER / f"{picture.name}.png", animations="disabled"))
+
+
+async def main(names: list[str]) -> None:
+    """Make the pictures with these names, or all."""
+    FOLDER.mkdir(exist_ok=True)
+    async with chromium() as browser, demo() as shown:
+        for picture in PICTURES:
+            if not names or picture.name in names:
+                size = await take(browser, shown, picture)
+                print(f"{picture.name}.png: {size} bytes{' - too large' if size > MAX_BYTES else ''}", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))
