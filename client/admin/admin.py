@@ -287,7 +287,7 @@ class Admin(
 
     async def describe_cluster(self) -> ClusterDescription:
         """The brokers, the controller and the cluster id."""
-        await self._cluster.refresh([])
+        await self._cluster.retry(lambda: self._cluster.refresh([]), timeout_s=self._timeout_s)
         metadata = self._cluster.metadata
         brokers = tuple(metadata.brokers[node_id] for node_id in sorted(metadata.brokers))
         return ClusterDescription(metadata.cluster_id, metadata.controller_id, brokers)

@@ -4,6 +4,7 @@ Requests for partitions go to their leaders, those for groups and transactional 
 that has moved, is loading or cannot be reached is looked up again until the call's timeout.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
@@ -47,16 +48,25 @@ class AdminBase:
     async def _ask_brokers(
         self, ask: Callable[[int, Connection], Awaitable[T]], brokers: Iterable[int] | None = None
     ) -> list[T]:
-        """The answers of these brokers, or of all; each request is retried separately if its error is retriable."""
-        await self._cluster.refresh([])
-        answers = []
-        for node_id in sorted(self._cluster.metadata.brokers if brokers is None else brokers):
+        """The answers of these brokers, or of all, which are asked at the same time.
 
-            async def attempt(node_id: int = node_id) -> T:
+        Each request is retried separately if its error is retriable.
+        """
+        await self._cluster.refresh([])
+
+        async def answer(node_id: int) -> T:
+            async def attempt() -> T:
                 return await ask(node_id, await self._cluster.connection(node_id))
 
-            answers.append(await self._cluster.retry(attempt, timeout_s=self._timeout_s))
-        return answers
+            return await self._cluster.retry(attempt, timeout_s=self._timeout_s)
+
+        known = self._cluster.metadata.brokers if brokers is None else brokers
+        asked = [asyncio.create_task(answer(node_id)) for node_id in sorted(known)]
+        try:
+            return await asyncio.gather(*asked)
+        finally:
+            for one in asked:
+                one.cancel()
 
     async def _ask_coordinators(
         self,

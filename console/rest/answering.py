@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -11,9 +12,10 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from client.errors import KafkaError
+from console.clients import API_TIMEOUT_MS
 from console.rest.bodies import Body
 from console.rest.call import Call
-from console.rest.errors import NOT_AUTHORIZED, RestError, not_found, rest_error
+from console.rest.errors import BROKER_NOT_AVAILABLE, NOT_AUTHORIZED, RestError, not_found, rest_error
 from console.rest.models import Answer, Asked, ErrorAnswer
 from console.rest.operation import ApiOperation, Parameter
 from console.rights import Rights
@@ -98,8 +100,12 @@ async def _call(
             raise RestError(415, f"The Content-Type of this request must be {JSON}.")
         if not operation.is_stream:
             asked = parsed(operation.takes, await _read(body, request))
-    admin = await services.clients.admin()
-    cluster_id = await services.clients.cluster_id()
+    try:
+        async with asyncio.timeout(API_TIMEOUT_MS / 1000):
+            admin = await services.clients.admin()
+            cluster_id = await services.clients.cluster_id()
+    except TimeoutError:
+        raise RestError(504, "No broker of the cluster answers in time.", BROKER_NOT_AVAILABLE) from None
     if request.match_info.get("cluster_id", cluster_id) != cluster_id:
         raise not_found(f"there is no cluster {request.match_info['cluster_id']} here, only {cluster_id}")
     return Call(request, services, admin, rights, cluster_id, asked, query)

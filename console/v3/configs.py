@@ -13,6 +13,7 @@ from client.admin.types import ConfigChange, ConfigEntry, ConfigOperation, Resou
 from client.errors import KafkaError, error_for
 from console.rest.call import Call
 from console.rest.errors import not_found
+from console.rest.every_broker import ask_every_broker
 from console.rest.models import Answer, Asked, Listing, Metadata, Name
 from console.rest.place import Place, broker_place, topic_place
 from console.v3.brokers import live_broker
@@ -179,10 +180,12 @@ async def list_broker_configs(call: Call) -> BrokerConfigList:
 
 async def list_configs_of_all_brokers(call: Call) -> BrokerConfigList:
     """List the settings of all live brokers."""
-    data = []
-    for broker in (await call.admin.describe_cluster()).brokers:
-        owner = _broker_owner(call, broker.node_id)
-        data += [_of_broker(call, owner, one) for one in (await _entries(call, owner)).values()]
+    found = await ask_every_broker(call, lambda broker_id: _entries(call, _broker_owner(call, broker_id)))
+    data = [
+        _of_broker(call, _broker_owner(call, broker_id), one)
+        for broker_id, part in found.items()
+        for one in part.values()
+    ]
     return BrokerConfigList(metadata=call.place.listed("brokers", "-", "configs"), data=data)
 
 

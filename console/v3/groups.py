@@ -11,6 +11,7 @@ from client.errors import GroupIdNotFoundError
 from client.topic_partition import TopicPartition
 from console.rest.call import Call
 from console.rest.errors import not_found
+from console.rest.every_broker import ask_every_broker
 from console.rest.models import Answer, Listing, Metadata, Related
 from console.rest.place import broker_place, consumer_place, group_place, lag_place, partition_place
 from security.acls.types import Operation, ResourceType
@@ -84,8 +85,9 @@ async def list_groups(call: Call) -> GroupList:
     """List the consumer groups, of both protocols and without members too. Groups of others, such as Connect, are not
     listed.
     """
-    listed = [one.group_id for one in await call.admin.list_groups() if one.protocol_type in ("", CONSUMER)]
-    names = [name for name in listed if call.rights.sees(Operation.DESCRIBE, ResourceType.GROUP, name)]
+    listed = (await ask_every_broker(call, call.admin.list_groups_of)).values()
+    names = sorted({one.group_id for part in listed for one in part if one.protocol_type in ("", CONSUMER)})
+    names = [name for name in names if call.rights.sees(Operation.DESCRIBE, ResourceType.GROUP, name)]
     data = []
     for group in (await call.admin.describe_groups(names)).values():
         if isinstance(group, GroupDescription):
