@@ -78,6 +78,9 @@ COMMANDS_BY_SUBJECT: Final = {
     },
     "This command": {
         "profile": "Profiles: named clusters with client settings.",
+        "completion": (
+            "Print the script that makes a shell complete this command; `--install-completion` installs it."
+        ),
         "help": "Show the help of a command: `ottla help topics create` is `ottla topics create --help`.",
     },
 }

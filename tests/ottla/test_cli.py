@@ -94,6 +94,7 @@ COMMANDS = [
     ("faults",),
     *(("faults", name) for name in ("list", "heal", *map(command_name, VERBS))),
     ("help",),
+    ("completion",),
     ("profile",),
     *(("profile", name) for name in ("create", "use", "list", "show", "delete")),
 ]

@@ -182,6 +182,28 @@ def test_the_protocols_of_other_shells(cluster, ottla, monkeypatch, shell):
         ottla(code=0)
 
 
+@pytest.mark.parametrize(
+    ("shell", "registration"),
+    [
+        ("bash", "complete -o default -F _ottla_completion ottla"),
+        ("zsh", "compdef _ottla_completion ottla"),
+        ("fish", "complete --command ottla"),
+    ],
+)
+def test_the_scripts_of_the_shells(ottla, monkeypatch, shell, registration):
+    script = ottla("completion", shell).out
+    assert registration in script
+    assert f"_OTTLA_COMPLETE=complete_{shell}" in script
+    monkeypatch.setenv("SHELL", f"/usr/local/bin/{shell}")
+    assert ottla("completion").out == script
+
+
+@pytest.mark.parametrize("shell", ["/bin/dash", ""])
+def test_a_shell_without_a_script(ottla, monkeypatch, shell):
+    monkeypatch.setenv("SHELL", shell)
+    assert f"SHELL={shell} is none of bash, zsh, fish" in ottla("completion", code=1).err
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_a_real_bash(cluster, tmp_path):
     shim = tmp_path / "bin" / "ottla"
@@ -208,7 +230,7 @@ def test_a_real_bash(cluster, tmp_path):
         return text.encode() in shown
 
     try:
-        os.write(controller, b'eval "$(_OTTLA_COMPLETE=source_bash ottla)"; echo re""ady\n')
+        os.write(controller, b'eval "$(ottla completion bash)"; echo re""ady\n')
         until_blocking(lambda: shows("ready"), "bash has the completion")
         os.write(controller, f"ottla topics describe -b {cluster.bootstrap} completed-\t\t".encode())
         until_blocking(lambda: shows("completed-a  completed-b"), "topics")
