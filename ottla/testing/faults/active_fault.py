@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from ottla.testing.faults.counter import Counter, LocalCounter
-from ottla.testing.faults.description import LIMITS, CountedFault, Description, Fault
+from ottla.testing.faults.description import LIMITS, Description, Fault
 
 Heal = Callable[[], Awaitable[None]]
 """Ends the effect of a fault. It is called once."""
@@ -16,7 +16,8 @@ Heal = Callable[[], Awaitable[None]]
 
 def count_of(description: Description) -> int | None:
     """Return how often a fault may take effect; None: no limit."""
-    return description.count if isinstance(description, CountedFault) else None
+    count: int | None = getattr(description, "count", None)
+    return count
 
 
 class ActiveFault:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ottla.testing.faults.active_fault import ActiveFault
-from ottla.testing.faults.description import Description, Fault, option
+from ottla.testing.faults.description import CountedFault, Description, check_count, option
 from ottla.testing.faults.errors import FaultError
 from ottla.testing.faults.flow import NORMAL, Conditions
 from ottla.testing.faults.network import Rule
@@ -36,14 +36,17 @@ class CutFault(Description):
     client_id: str | None = option("Only connections whose first request has this client id.", None)
     peers: bool = option("Connections between brokers instead of those of clients.", False)
     peer: int | None = option("Only the connections between this broker and `broker`.", None)
+    count: int | None = option("At most this many connections, the oldest first.", None)
 
     def __post_init__(self) -> None:
         """Check the options. Raises FaultError."""
+        super().__post_init__()
         _check_selection(self)
+        check_count(self.count)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConnectionFault(Fault):
+class ConnectionFault(CountedFault):
     """The options that lasting faults of connections have in common."""
 
     broker: int | None = option("Only the connections of the broker with this id.", None)
@@ -61,6 +64,7 @@ class ConnectionFault(Fault):
 class RefuseFault(ConnectionFault):
     """Refuse new connections, and reset those that exist."""
 
+    count: int | None = option("Heal the fault when it has refused or reset this many connections.", None)
     keep: bool = option("Keep the connections that exist.", False)
 
 
@@ -68,6 +72,7 @@ class RefuseFault(ConnectionFault):
 class DirectedFault(ConnectionFault):
     """The options of faults that can be limited to one direction."""
 
+    count: int | None = option("Only this many connections. The fault is healed when they are closed.", None)
     direction: Literal["both", "to", "from"] = option(
         "Only the bytes `to` the broker, or only those `from` it.", "both"
     )
@@ -112,29 +117,30 @@ class BlackholeFault(DirectedFault):
 
 async def apply_cut(scene: BrokerScene, description: CutFault, fault: ActiveFault) -> Applied:
     """Reset the connections of the description."""
-    return Applied({"connections": _reset(scene, _rule(scene, description))}, None)
+    rule = _rule(scene, description, refuses=True, limit=_limit(description, fault))
+    return Applied({"connections": _reset(scene, rule)}, None)
 
 
 async def apply_refuse(scene: BrokerScene, description: RefuseFault, fault: ActiveFault) -> Applied:
     """Refuse new connections of the description."""
-    rule = _rule(scene, description, refuses=True)
+    rule = _rule(scene, description, refuses=True, limit=_limit(description, fault))
     applied = _lasting(scene, rule)
     return Applied({"connections": 0 if description.keep else _reset(scene, rule)}, applied.heal)
 
 
 async def apply_delay(scene: BrokerScene, description: DelayFault, fault: ActiveFault) -> Applied:
     """Delay the bytes of the connections of the description."""
-    return _directed(scene, description, Conditions(delay_s=description.delay_s))
+    return _directed(scene, description, fault, Conditions(delay_s=description.delay_s))
 
 
 async def apply_throttle(scene: BrokerScene, description: ThrottleFault, fault: ActiveFault) -> Applied:
     """Limit the rate of the connections of the description."""
-    return _directed(scene, description, Conditions(bytes_per_s=description.bytes_per_s))
+    return _directed(scene, description, fault, Conditions(bytes_per_s=description.bytes_per_s))
 
 
 async def apply_blackhole(scene: BrokerScene, description: BlackholeFault, fault: ActiveFault) -> Applied:
     """Hold the bytes of the connections of the description."""
-    return _directed(scene, description, Conditions(held=True))
+    return _directed(scene, description, fault, Conditions(held=True))
 
 
 def _rule(scene: BrokerScene, described: CutFault | ConnectionFault, **consequences: Any) -> Rule:
@@ -149,10 +155,16 @@ def _rule(scene: BrokerScene, described: CutFault | ConnectionFault, **consequen
     )
 
 
-def _directed(scene: BrokerScene, described: DirectedFault, conditions: Conditions) -> Applied:
+def _limit(described: CutFault | ConnectionFault, fault: ActiveFault) -> ActiveFault | None:
+    """Return what limits the number of connections that a rule meets."""
+    return None if described.count is None else fault
+
+
+def _directed(scene: BrokerScene, described: DirectedFault, fault: ActiveFault, conditions: Conditions) -> Applied:
     inbound = NORMAL if described.direction == "from" else conditions
     outbound = NORMAL if described.direction == "to" else conditions
-    return _lasting(scene, _rule(scene, described, inbound=inbound, outbound=outbound))
+    rule = _rule(scene, described, inbound=inbound, outbound=outbound, limit=_limit(described, fault))
+    return _lasting(scene, rule)
 
 
 def _lasting(scene: BrokerScene, rule: Rule) -> Applied:
@@ -162,7 +174,7 @@ def _lasting(scene: BrokerScene, rule: Rule) -> Applied:
     async def heal() -> None:
         network.remove(rule)
 
-    return Applied({"connections": len(network.links(rule))}, heal)
+    return Applied({"connections": 0 if rule.refuses else len(network.links(rule))}, heal)
 
 
 def _reset(scene: BrokerScene, rule: Rule) -> int:

@@ -69,5 +69,10 @@ class CountedFault(Fault):
     def __post_init__(self) -> None:
         """Check the limits. Raises FaultError."""
         super().__post_init__()
-        if self.count is not None and self.count < 1:
-            raise FaultError(f"count={self.count}: must be 1 or more")
+        check_count(self.count)
+
+
+def check_count(count: int | None) -> None:
+    """Raise FaultError for a count below 1."""
+    if count is not None and count < 1:
+        raise FaultError(f"count={count}: must be 1 or more")

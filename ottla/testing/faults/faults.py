@@ -164,14 +164,17 @@ class Faults:
         client_id: str | None = None,
         peers: bool = False,
         peer: int | None = None,
+        count: int | None = None,
     ) -> AppliedFault:
         """Reset the connections that exist; clients may connect again. `did["connections"]` is their number.
 
         These options are the same for all faults of connections. Without them, the connections of all clients are
         meant. broker: only those of this broker. client_id: only those with this client id. peers: those between
         brokers instead of those of clients. peer: those between this broker and `broker`.
+
+        count: at most this many connections. A fault that lasts is healed when it has refused them, or they are closed.
         """
-        return self.apply(CutFault(broker=broker, client_id=client_id, peers=peers, peer=peer))
+        return self.apply(CutFault(broker=broker, client_id=client_id, peers=peers, peer=peer, count=count))
 
     def refuse(
         self,
@@ -181,11 +184,12 @@ class Faults:
         peers: bool = False,
         peer: int | None = None,
         keep: bool = False,
+        count: int | None = None,
         for_s: float | None = None,
     ) -> AppliedFault:
         """Refuse new connections, and reset those that exist. keep: do not reset them. For the rest see `cut`."""
         return self.apply(
-            RefuseFault(broker=broker, client_id=client_id, peers=peers, peer=peer, keep=keep, for_s=for_s)
+            RefuseFault(broker=broker, client_id=client_id, peers=peers, peer=peer, keep=keep, count=count, for_s=for_s)
         )
 
     def delay(
@@ -197,6 +201,7 @@ class Faults:
         peers: bool = False,
         peer: int | None = None,
         direction: Literal["both", "to", "from"] = "both",
+        count: int | None = None,
         for_s: float | None = None,
     ) -> AppliedFault:
         """Deliver the bytes of connections late by `delay_s`. direction: only bytes to the broker, or from it.
@@ -211,6 +216,7 @@ class Faults:
                 peers=peers,
                 peer=peer,
                 direction=direction,
+                count=count,
                 for_s=for_s,
             )
         )
@@ -224,6 +230,7 @@ class Faults:
         peers: bool = False,
         peer: int | None = None,
         direction: Literal["both", "to", "from"] = "both",
+        count: int | None = None,
         for_s: float | None = None,
     ) -> AppliedFault:
         """Limit the rate of each connection, in each direction. direction: only bytes to the broker, or from it.
@@ -238,6 +245,7 @@ class Faults:
                 peers=peers,
                 peer=peer,
                 direction=direction,
+                count=count,
                 for_s=for_s,
             )
         )
@@ -250,6 +258,7 @@ class Faults:
         peers: bool = False,
         peer: int | None = None,
         direction: Literal["both", "to", "from"] = "both",
+        count: int | None = None,
         for_s: float | None = None,
     ) -> AppliedFault:
         """Deliver nothing: connections stay open, as if the network had lost a route. Healing delivers what was sent.
@@ -257,7 +266,15 @@ class Faults:
         direction: only bytes to the broker, or from it, are lost. For the rest see `cut`.
         """
         return self.apply(
-            BlackholeFault(broker=broker, client_id=client_id, peers=peers, peer=peer, direction=direction, for_s=for_s)
+            BlackholeFault(
+                broker=broker,
+                client_id=client_id,
+                peers=peers,
+                peer=peer,
+                direction=direction,
+                count=count,
+                for_s=for_s,
+            )
         )
 
     # -- brokers -----------------------------------------------------------------------------------------------------

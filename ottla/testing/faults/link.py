@@ -24,6 +24,8 @@ from ottla.testing.faults.flow import NORMAL, Conditions, Flow
 _READ_BYTES: Final = 64 * 1024
 _HIGH_BYTES: Final = 64 * 1024
 """A flow that holds more bytes than this stops its sender."""
+_HIGH_HELD_BYTES: Final = 1024 * 1024
+"""The same for a flow that is held."""
 _unpack_header = struct.Struct(">ihhih").unpack_from
 _HEADER_BYTES: Final = 14
 _MAX_HEADER_BYTES: Final = 32 * 1024
@@ -43,12 +45,13 @@ class Link(asyncio.BufferedProtocol):
         *,
         made: Callable[[Link], bool],
         identified: Callable[[Link], None],
+        ended: Callable[[Link], None],
         lost: Callable[[Link], None],
     ) -> None:
         """inner: the broker's protocol.
 
-        made: called for a new connection; False refuses it. identified: called when the client id is known. lost:
-        called when the connection is closed.
+        made: called for a new connection; False refuses it. identified: called when the client id is known. ended:
+        called when the client has closed its side. lost: called when the connection is closed.
         """
         self.broker_id = broker_id
         self.client_id: str | None = None
@@ -56,6 +59,7 @@ class Link(asyncio.BufferedProtocol):
         self._inner = inner
         self._made = made
         self._identified = identified
+        self._ended = ended
         self._lost = lost
         self._transport: asyncio.Transport
         self._front: _Front
@@ -111,6 +115,7 @@ class Link(asyncio.BufferedProtocol):
         """Pass the end of the stream on behind the bytes that wait. With TLS, that also closes the connection."""
         self._eof = True
         self._in.end()
+        self._ended(self)
         return self._transport.get_extra_info("sslcontext") is None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -133,6 +138,16 @@ class Link(asyncio.BufferedProtocol):
         self._control_writing()
 
     # -- what goes wrong ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the header of the first request has arrived: from then on it is known whose connection it is."""
+        return self._first is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the client has closed its side."""
+        return self._eof
 
     @property
     def is_closed(self) -> bool:
@@ -237,7 +252,9 @@ class Link(asyncio.BufferedProtocol):
         """Read from the client only while the broker takes its bytes, and not too many of them wait."""
         if self._is_aside or self._eof or self._transport.is_closing():
             return
-        if self._inner_reads and self._in.size <= _HIGH_BYTES and not self._in.conditions.held:
+        # In a blackhole, too: otherwise nobody would notice that the client closes the connection.
+        high = _HIGH_HELD_BYTES if self._in.conditions.held else _HIGH_BYTES
+        if self._inner_reads and self._in.size <= high:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()

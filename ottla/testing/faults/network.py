@@ -10,10 +10,11 @@ import asyncio
 import errno
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from client.wire.network import LISTEN_BACKLOG, AsyncioNetwork, Network, Server
+from ottla.testing.faults.active_fault import ActiveFault
 from ottla.testing.faults.flow import NORMAL, Conditions
 from ottla.testing.faults.link import Link
 from ottla.testing.faults.openers import LocalOpeners, Openers
@@ -37,6 +38,10 @@ class Rule:
     outbound: Conditions = NORMAL
     refuses: bool = False
     """New connections are reset, or refused if a broker opens them."""
+    limit: ActiveFault | None = None
+    """The fault whose count is the number of connections that the rule meets; None: it meets all."""
+    met: set[Link] = field(default_factory=set)
+    """With a limit: the connections that the rule has met, and that exist."""
 
     def between(self, opener: int, acceptor: int) -> bool | None:
         """Return whether the rule is about connections between two brokers, as seen from the acceptor.
@@ -60,6 +65,31 @@ class Rule:
         matches = opener is None if self.client_id is None else self.client_id == link.client_id
         return True if matches else None
 
+    def meets(self, link: Link, opener: int | None) -> bool | None:
+        """`applies_to`, within the limit: a connection counts when its first request arrives, and until it is closed.
+
+        A connection that is refused counts each time that this is called.
+        """
+        view = self.applies_to(link, opener)
+        if view is None or self.limit is None or link in self.met:
+            return view
+        if not link.is_identified or link.has_ended or not self.limit.take(waits=not self.refuses):
+            return None
+        if not self.refuses:
+            self.met.add(link)
+        return view
+
+    def lost(self, link: Link) -> None:
+        """A connection is closed, at least by the client."""
+        if link in self.met:
+            self.met.discard(link)
+            assert self.limit is not None
+            self.limit.end_use()
+
+    def refuses_opener(self) -> bool:
+        """Return whether a broker cannot open a connection now, and count it."""
+        return self.refuses and (self.limit is None or self.limit.take())
+
 
 class NetworkFaults:
     """The connections that the brokers of a cluster have accepted, and the rules for them."""
@@ -77,9 +107,7 @@ class NetworkFaults:
 
     def links(self, rule: Rule) -> list[Link]:
         """Return the connections that a rule is about."""
-        return [
-            link for link in self._links if not link.is_closed and rule.applies_to(link, self._opener(link)) is not None
-        ]
+        return [link for link in self._links if not link.is_closed and rule.meets(link, self._opener(link)) is not None]
 
     def add(self, rule: Rule) -> None:
         """Apply a rule from now on."""
@@ -101,8 +129,8 @@ class NetworkFaults:
     def _conditions(self, link: Link) -> tuple[Conditions, Conditions]:
         inbound = outbound = NORMAL
         opener = self._opener(link)
-        for rule in self._rules:
-            is_acceptors_view = rule.applies_to(link, opener)
+        for rule in [one for one in self._rules if not one.refuses]:
+            is_acceptors_view = rule.meets(link, opener)
             if is_acceptors_view is not None:
                 to, back = (rule.inbound, rule.outbound) if is_acceptors_view else (rule.outbound, rule.inbound)
                 inbound, outbound = inbound.with_(to), outbound.with_(back)
@@ -110,7 +138,7 @@ class NetworkFaults:
 
     def _is_refused(self, link: Link) -> bool:
         opener = self._opener(link)
-        return any(rule.refuses and rule.applies_to(link, opener) is not None for rule in self._rules)
+        return any(rule.refuses and rule.meets(link, opener) is not None for rule in self._rules)
 
     def opener(self, host: str, port: int) -> int | None:
         """Return the broker that opened a connection from this address; None for a client."""
@@ -125,7 +153,7 @@ class NetworkFaults:
         """Return what stands between the transport of a new connection and its protocol."""
         if not isinstance(inner, asyncio.BufferedProtocol):
             return inner  # not of Kafka's protocol
-        return Link(broker_id, inner, made=self._made, identified=self._identified, lost=self._lost)
+        return Link(broker_id, inner, made=self._made, identified=self._identified, ended=self._ended, lost=self._lost)
 
     def listens(self, broker_id: int, port: int) -> None:
         """Take note of a port of a broker."""
@@ -140,9 +168,10 @@ class NetworkFaults:
         acceptor = self._openers.acceptor(port)
         while acceptor is not None:
             rules = [rule for rule in self._rules if rule.between(broker_id, acceptor) is not None]
-            if any(rule.refuses for rule in rules):
+            if any(rule.refuses_opener() for rule in rules):
                 raise ConnectionRefusedError(errno.ECONNREFUSED, "a fault refuses connections")
-            if not any(rule.inbound.held or rule.outbound.held for rule in rules):
+            # With a limit, the accepting end holds the bytes of so many connections.
+            if not any(rule.inbound.held or rule.outbound.held for rule in rules if rule.limit is None):
                 return
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.add(changed)
@@ -166,6 +195,11 @@ class NetworkFaults:
 
     def _lost(self, link: Link) -> None:
         self._links.pop(link, None)
+        self._ended(link)
+
+    def _ended(self, link: Link) -> None:
+        for rule in list(self._rules):
+            rule.lost(link)
 
 
 class FaultyNetwork:

@@ -65,6 +65,8 @@ class ProcessMember:
         self.failure: BaseException | None = None
         self.on_changed: Callable[[ProcessMember], None] = lambda member: None
         """Called when the process has ended by itself, and when the broker has been started again."""
+        self.on_ended: Callable[[], None] = lambda: None
+        """Called when the process has ended."""
         self.bootstrap_servers = ""
         """The clients' address, "host:port"; empty before the first start."""
         self._directory = directory
@@ -145,6 +147,7 @@ class ProcessMember:
         await asyncio.to_thread(remove_links, self._directory, self.id)
         by_itself = self.state in (MemberState.RUNNING, MemberState.PAUSED)
         self.state = MemberState.STOPPED
+        self.on_ended()
         if by_itself:
             self.failure = RuntimeError(f"broker {self.id} has ended {self.child.end}")
             self.on_changed(self)

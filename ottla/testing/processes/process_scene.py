@@ -39,6 +39,7 @@ class ProcessScene(ClusterScene):
         self._checks: set[asyncio.Task[None]] = set()
         for member in members:
             member.child.handle = self._do
+            member.on_ended = self._check_all
 
     def process(self, broker_id: int) -> ProcessMember:
         """Return a broker by its id. Raises FaultError for an unknown one."""
@@ -139,6 +140,11 @@ class ProcessScene(ClusterScene):
         assert frame["do"] == "over"
         self._check_over(frame["id"])
         return None
+
+    def _check_all(self) -> None:
+        """A broker has ended, and with it the uses that have waited there."""
+        for fault_id in self._faults:
+            self._check_over(fault_id)
 
     def _check_over(self, fault_id: int) -> None:
         """End a fault that is used up, if none of its uses waits."""

@@ -1,8 +1,10 @@
 """The verbs for connections, as clients of librdkafka and aiokafka meet them."""
 
 import asyncio
+import contextlib
 import re
 import socket
+import struct
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -54,7 +56,7 @@ def test_refused_connections_fail_and_come_back(cluster):
         assert producer.deliver(topic, b"lost") == ("_MSG_TIMED_OUT", None)
         producer.until(lambda: "_ALL_BROKERS_DOWN" in producer.errors, "the producer reports that all brokers are down")
         host, _, port = cluster.brokers[1].bootstrap_servers.partition(":")
-        with socket.create_connection((host, int(port)), DEADLINE_S) as client, pytest.raises(ConnectionError):
+        with pytest.raises(ConnectionError), socket.create_connection((host, int(port)), DEADLINE_S) as client:
             client.recv(1)
     assert SeenProducer(cluster.bootstrap_servers).deliver(topic, b"two") == (None, 1)
 
@@ -158,6 +160,72 @@ def test_clients_see_nothing_of_faults_between_brokers(cluster):
     with cluster.faults.refuse(broker=2, peer=3, keep=True), cluster.faults.delay(0.01, peers=True):
         assert producer.deliver(topic, b"two") == (None, 1)
     assert producer.disconnects == 0
+
+
+def read_all(client):
+    while client.recv(4096):
+        pass
+
+
+def first_request(cluster, client_id):
+    """A connection that has sent a request: ApiVersions, which is answered."""
+    host, _, port = cluster.brokers[1].bootstrap_servers.partition(":")
+    client = socket.create_connection((host, int(port)), DEADLINE_S)
+    name = client_id.encode()
+    client.sendall(struct.pack(">ihhih", 10 + len(name), 18, 0, 1, len(name)) + name)
+    return client
+
+
+def test_a_blackhole_for_a_number_of_connections(cluster):
+    with contextlib.ExitStack() as stack:
+
+        def connect(client_id="counted"):
+            return stack.enter_context(first_request(cluster, client_id))
+
+        before = connect()
+        assert before.recv(4)
+        fault = cluster.faults.blackhole(client_id="counted", count=2)
+        assert fault.did == {"connections": 1}
+        held = connect()
+        until_blocking(lambda: fault.state["uses"] == 2, "the second connection counts")
+        free = connect()
+        assert free.recv(4)
+        assert connect("other").recv(4)
+        assert fault.state["left"] == 0
+        before.close()
+        held.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            held.recv(1)
+        assert fault.state is not None  # the second connection is open
+        held.close()
+        until_blocking(lambda: fault.state is None, "the fault is healed when both are closed")
+
+
+def test_healing_releases_counted_connections(cluster):
+    with cluster.faults.blackhole(client_id="released", count=1) as fault, first_request(cluster, "released") as client:
+        until_blocking(lambda: fault.state["uses"] == 1, "the connection counts")
+        fault.heal()
+        assert client.recv(4)
+
+
+def test_refuse_and_cut_a_number_of_connections(cluster):
+    fault = cluster.faults.refuse(client_id="counted", count=2)
+    for _ in range(2):
+        with first_request(cluster, "counted") as client, pytest.raises(ConnectionError):
+            client.recv(1)
+    until_blocking(lambda: fault.state is None, "the fault is over")
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(first_request(cluster, "counted")) for _ in range(3)]
+        assert all(client.recv(4) for client in clients)
+        assert cluster.faults.cut(client_id="counted", count=2).did == {"connections": 2}
+        for client in clients[:2]:
+            with pytest.raises(ConnectionError):
+                read_all(client)
+        clients[2].settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            assert clients[2].recv(4096)
+    with pytest.raises(FaultError, match="count=0: must be 1 or more"):
+        CutFault(count=0)
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", bytes(2), bytes(20)])

@@ -130,7 +130,7 @@ def test_cut_means_clients_and_not_brokers(cluster):
 def test_refused_connections(cluster):
     with cluster.fault("refuse", broker=1):
         host, _, port = cluster.address(1).partition(":")
-        with socket.create_connection((host, int(port)), DEADLINE_S) as client, pytest.raises(ConnectionError):
+        with pytest.raises(ConnectionError), socket.create_connection((host, int(port)), DEADLINE_S) as client:
             client.recv(1)
     topic = cluster.create_topic("refused", [[1]])
     producer_of(cluster, topic)
@@ -165,6 +165,16 @@ def test_a_follower_that_is_cut_off_leaves_the_isr_and_comes_back(cluster):
         assert unsafe.deliver(topic, b"not replicated") == (None, 0)
         until_blocking(lambda: cluster.isr(topic) == {leader, controller}, "the follower is not in sync")
     until_blocking(lambda: cluster.isr(topic) == {1, 2, 3}, "all replicas are in sync")
+
+
+def test_a_number_of_connections_of_all_brokers_together(cluster):
+    topics = [cluster.create_topic(f"held-{broker_id}", [[broker_id]]) for broker_id in ALL]
+    cluster.inject("blackhole", client_id="held", count=2)
+    quick = {"socket_timeout_ms": 500, "request_timeout_ms": 500, "api_version_request_timeout_ms": 500}
+    producers = [SeenProducer(cluster.bootstrap_servers, client_id="held", **quick) for _ in topics]
+    for producer, topic in zip(producers, topics, strict=True):
+        assert producer.deliver(topic, b"v")[0] is None
+    until_blocking(lambda: cluster.active() == [], "the connections are closed, and the fault is healed")
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
