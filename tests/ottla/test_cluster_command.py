@@ -269,7 +269,7 @@ def test_a_setting_that_the_brokers_refuse():
     assert running.text == ""
 
 
-@pytest.mark.parametrize("option", ["--port", "--console-port", "--zookeeper-port"])
+@pytest.mark.parametrize("option", ["--port", "--console-port", "--zookeeper-port", "--control-port"])
 def test_a_port_that_is_taken(ottla, option):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
