@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
-from broker.cluster.registry_access import REGISTRY_FILE
+from broker.cluster.registry_access import REGISTRY_FILE, SESSION_FILE
 from broker.requests.api_table import API_TABLE
 from ottla.testing import versions
 from ottla.testing.cluster_topics import create_topic, delete_topic
@@ -418,8 +418,13 @@ class ClusterThread:
         if self._store is not None:
             store, self._store = self._store, None
             await store.close()
-        if self._chroot is not None:
+        if self._chroot is not None and self._has_reached_zookeeper():
             await self._chroot.discard()
+
+    def _has_reached_zookeeper(self) -> bool:
+        """Return whether a broker has had a session; else there is nothing to delete, and nobody who would answer."""
+        directories = (Path(path) for member in self._members.values() for path in member.log_dirs)
+        return any((directory / SESSION_FILE).exists() for directory in directories)
 
 
 def release_settings(version: str | None) -> dict[str, str]:

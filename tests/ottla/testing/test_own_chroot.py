@@ -7,7 +7,9 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla import testing
+from ottla.cluster.ports import free_ports
 from ottla.testing import assertions as kafka
+from registry.errors import ConnectionLossError
 from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
 from support.deadlines import DEADLINE_S
@@ -50,6 +52,14 @@ def test_clusters_are_apart_reset_and_leave_nothing(connect):
         assert [one.value for one in kafka.read_topic(servers, "orders", timeout_s=DEADLINE_S)] == [b"one"]
         assert "of-the-broker" in broker.member.broker.metadata.snapshot.topics
     assert children(connect) == []
+
+
+def test_a_zookeeper_that_does_not_answer_is_asked_once(caplog):
+    (port,) = free_ports(1)
+    settings = {"zookeeper.connect": f"127.0.0.1:{port}/tests", "zookeeper.connection.timeout.ms": "300"}
+    with pytest.raises(ConnectionLossError, match="no session on ZooKeeper"):
+        testing.broker(settings).start()
+    assert "is not deleted" not in caplog.text
 
 
 def test_a_cluster_with_a_directory_has_the_chroot_that_is_named(connect, tmp_path):
