@@ -1,0 +1,73 @@
+"""The console of each broker of a cluster of three: all show the whole cluster, also while one does not answer."""
+
+import contextlib
+import re
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from ottla import testing
+from ottla.cluster.ports import free_ports
+from support.console_pages import ConsolePages
+from support.rest import Rest
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BROKERS = (1, 2, 3)
+MEMBER = {"zookeeper.session.timeout.ms": "300000"}
+"""A broker that is paused stays a member of the cluster."""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ports = dict(zip(BROKERS, free_ports(3), strict=True))
+    settings_of = {broker: {"ottla.console.listener": f"127.0.0.1:{port}"} for broker, port in ports.items()}
+    with testing.cluster(3, settings=MEMBER, settings_of=settings_of) as running:
+        yield running, {broker: f"http://127.0.0.1:{port}" for broker, port in ports.items()}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def consoles(browser, cluster):
+    async with contextlib.AsyncExitStack() as stack:
+        http = await stack.enter_async_context(aiohttp.ClientSession())
+        found = {}
+        for broker, url in cluster[1].items():
+            session = await Rest(http, url, "").get("/api/v1/session")
+            assert session["broker_id"] == broker
+            found[broker] = ConsolePages(browser, Rest(http, url, session["cluster_id"]))
+        yield found
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+async def test_the_console_of_each_broker_shows_and_changes_the_whole_cluster(consoles, broker):
+    name = f"from-{broker}"
+    async with consoles[broker].at("/") as page:
+        await expect(page.locator("#session")).to_have_text(f"broker {broker}")
+        await expect(page.get_by_text(re.compile("^The cluster is healthy.* 3 brokers"))).to_be_visible()
+    made = {"topic_name": name, "partitions_count": 3, "replication_factor": 3}
+    assert (await consoles[broker].rest.ask("POST", "topics", made)).status == 201
+    for other in BROKERS:
+        async with consoles[other].at("/topics") as page:
+            await expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
+    async with consoles[broker].at(f"/topics/{name}/danger") as page:
+        await page.get_by_role("button", name="Delete topic…").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_role("textbox").fill(name)
+        await dialog.get_by_role("button", name="Delete topic").click()
+        await expect(page.get_by_text(f"Topic {name} was deleted.")).to_be_visible()
+
+
+async def test_pages_show_what_is_known_while_a_broker_does_not_answer(consoles, cluster):
+    made = {"topic_name": "kept", "partitions_count": 3, "replication_factor": 1}
+    assert (await consoles[1].rest.ask("POST", "topics", made)).status == 201
+    cluster[0].pause_broker(3)
+    try:
+        for broker in (1, 2):
+            async with consoles[broker].at("/") as page:
+                await expect(page.get_by_text("Broker 3 did not answer within 3 s.").first).to_be_visible()
+            async with consoles[broker].at("/topics") as page:
+                await expect(page.get_by_role("link", name="kept", exact=True)).to_be_visible()
+    finally:
+        cluster[0].resume_broker(3)
