@@ -1,5 +1,6 @@
 // The start of the console: navigation, palette, the page of the current path.
 
+import { COMMANDS } from "/static/commands.js";
 import { getSession } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { addCommands, startPalette } from "/static/core/palette.js";
@@ -14,6 +15,7 @@ async function showSession() {
 
 replace(document.getElementById("navigation"), NAVIGATION.map(({ href, text }) => h("a", { href }, text)));
 addCommands(() => NAVIGATION.map(({ href, text }) => ({ href, text, hint: "page" })));
+COMMANDS.forEach((source) => addCommands(source));
 startPalette();
 start(ROUTES);
 showSession().catch(() => {}); // the page itself says that the server cannot be reached

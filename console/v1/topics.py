@@ -8,7 +8,7 @@ from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
 from console.rest.call import Call
 from console.rest.models import Answer
-from console.rest.operation import ApiOperation, Right
+from console.rest.operation import ApiOperation, Parameter, Right
 from console.watching.snapshot import Snapshot
 from protocol.sentinels import NO_LEADER
 from security.acls.types import Operation, ResourceType
@@ -81,9 +81,11 @@ async def list_topics(call: Call) -> TopicSummaries:
 
 
 async def get_statistics(call: Call) -> Statistics:
-    """Return records and size of all topics, at most a few seconds old. All that look share the requests for it."""
+    """Return records and size of all topics, or of one, a few seconds old. All that look share the requests for it."""
     seen = await call.services.observer.look(call.admin, call.services.inside)
-    topics = [_statistics(seen, topic) for name, topic in seen.topics.items() if call.sees_topic(name)]
+    wanted = call.query.get("topic")
+    named = ((name, topic) for name, topic in seen.topics.items() if wanted in (None, name))
+    topics = [_statistics(seen, topic) for name, topic in named if call.sees_topic(name)]
     return Statistics(time_ms=seen.time_ms, topics=topics, problems=list(seen.problems))
 
 
@@ -133,7 +135,14 @@ def _summary(topic: TopicMetadata) -> dict[str, Any]:
 
 
 OPERATIONS: Final = (
-    ApiOperation("GET", "/topic-statistics", get_statistics, Right(Operation.DESCRIBE), Statistics),
+    ApiOperation(
+        "GET",
+        "/topic-statistics",
+        get_statistics,
+        Right(Operation.DESCRIBE),
+        Statistics,
+        query=(Parameter("topic"),),
+    ),
     ApiOperation("GET", "/topics", list_topics, Right(Operation.DESCRIBE), TopicSummaries),
     ApiOperation("GET", "/topics/{topic_name}", get_topic, DESCRIBE_TOPIC, Topic),
 )

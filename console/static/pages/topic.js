@@ -3,12 +3,21 @@
 
 import { ApiError, address, get } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
-import { badge, pageHead, tabs } from "/static/core/parts.js";
+import { bytes, count, rate } from "/static/core/format.js";
+import { badge, facts, pageHead, tabs } from "/static/core/parts.js";
+import { poll } from "/static/core/poll.js";
 import { setTitle } from "/static/core/router.js";
 import { empty, failed } from "/static/core/states.js";
 
+const PERIOD_MS = 5000;
+
 // The path of each tab and its name; the first is shown without one.
-const TABS = [["danger", "Danger"]];
+const TABS = [
+  ["partitions", "Partitions"],
+  ["consumers", "Consumers"],
+  ["configuration", "Configuration"],
+  ["danger", "Danger"],
+];
 
 export async function show(root, view) {
   const { topic: name, tab = TABS[0][0] } = view.params;
@@ -28,9 +37,12 @@ export async function show(root, view) {
     return;
   }
   const panel = h("div", {});
+  const numbers = h("div", { class: "topic-facts" });
+  watchNumbers(numbers, topic, view.signal);
   const pathOf = (path) => address`/topics/${name}/${path}`;
   root.append(
     pageHead(name, { crumbs: [{ href: "/topics", text: "Topics" }], badge: [topic.is_internal && badge("internal"), health(topic)] }),
+    numbers,
     tabs("Topic", TABS.map(([path, text], index) => ({ href: index || view.params.tab ? pathOf(path) : address`/topics/${name}`, text }))),
     panel,
   );
@@ -40,6 +52,38 @@ export async function show(root, view) {
     if (view.signal.aborted) return;
     replace(panel, failed(error, view.refresh));
   }
+}
+
+// What the topic holds, and the records per second since the page was opened: kept up to date while it is looked at.
+function watchNumbers(node, topic, signal) {
+  let before = null;
+  let perSecond = null;
+  const ask = async () => {
+    const { time_ms, topics } = await get("/api/v1/topic-statistics", { query: { topic: topic.name }, signal });
+    const [found = {}] = topics;
+    perSecond = recordsPerSecond(before, { ...found, time_ms }) ?? perSecond;
+    before = { ...found, time_ms };
+    draw(found);
+  };
+  const draw = ({ records, size_bytes }) => replace(node, facts([
+    ["Partitions", count(topic.partitions)],
+    ["Replicas", count(topic.replication_factor)],
+    ["Records", h("span", { title: RECORDS }, count(records))],
+    ["Records/s", h("span", { title: RATE }, rate(perSecond))],
+    ["Size", h("span", { title: SIZE }, bytes(size_bytes))],
+  ]));
+  draw({});
+  poll(PERIOD_MS, ask, signal)();
+}
+
+export const RECORDS = "End offset − start offset of all partitions: compaction and transaction markers leave gaps, which count";
+export const RATE = "Records written per second, measured while this page is open";
+export const SIZE = "The logs of the leaders, without other replicas";
+
+// From two statistics with their times; null if they do not tell.
+export function recordsPerSecond(before, now) {
+  if (!before || typeof before.appended !== "number" || typeof now.appended !== "number" || now.time_ms <= before.time_ms) return null;
+  return Math.max(0, now.appended - before.appended) / ((now.time_ms - before.time_ms) / 1000);
 }
 
 // A badge that says whether all replicas of a topic are there.

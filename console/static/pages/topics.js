@@ -1,51 +1,158 @@
-// All topics: searched, sorted, with the health of their replicas.
+// All topics: searched, sorted, with what they hold and the health of their replicas; several at once are changed.
 
-import { address, get } from "/static/core/api.js";
-import { h, setText } from "/static/core/dom.js";
-import { count, plural } from "/static/core/format.js";
+import { address, get, getSession } from "/static/core/api.js";
+import { h, replace, setText } from "/static/core/dom.js";
+import { bytes, count, plural, rate } from "/static/core/format.js";
 import { badge, pageHead } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { setQuery, setTitle } from "/static/core/router.js";
+import { failed } from "/static/core/states.js";
 import { Table } from "/static/core/table.js";
-import { health } from "/static/pages/topic.js";
+import { attempt } from "/static/core/toast.js";
+import { RATE, RECORDS, SIZE, health, recordsPerSecond } from "/static/pages/topic.js";
+import { addPartitions, configureTopics, deleteTopics } from "/static/pages/topic/actions.js";
+import { createTopic } from "/static/pages/topic/create.js";
+import { problems } from "/static/pages/topic/problems.js";
 
 const PERIOD_MS = 5000;
 
 export async function show(root, view) {
   setTitle("Topics");
-  let topics = [];
-  const ask = async (signal) => ({ topics } = await get("/api/v1/topics", { signal }));
-  await ask(view.signal);
-  const table = new Table({ columns: columns(), key: (row) => row.name, caption: "Topics", signal: view.signal, query: view.query, nothing: "No topic has these words." });
-  const search = h("input", {
-    type: "search", placeholder: "Search topics", "aria-label": "Search topics", value: view.query.get("q") ?? "",
-    oninput: () => setQuery({ q: search.value }),
-  });
-  const internal = h("input", { type: "checkbox", onchange: () => setQuery({ internal: internal.checked ? "yes" : null }) });
-  const shown = h("span", { class: "muted", role: "status" });
-  const draw = () => {
-    internal.checked = view.query.get("internal") === "yes";
-    if (document.activeElement !== search) search.value = view.query.get("q") ?? "";
-    const words = (view.query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-    const offered = topics.filter((one) => internal.checked || !one.is_internal);
-    const rows = offered.filter((one) => words.every((word) => one.name.toLowerCase().includes(word)));
-    setText(shown, rows.length === offered.length ? plural(rows.length, "topic") : `${count(rows.length)} of ${plural(offered.length, "topic")}`);
-    table.update(rows);
-  };
-  view.onquery = draw;
-  root.append(
-    pageHead("Topics"),
-    h("div", { class: "stack" }, h("div", { class: "row" }, search, h("label", { class: "row" }, internal, "Internal topics"), shown), table.node));
-  draw();
-  poll(PERIOD_MS, async (signal) => (await ask(signal), draw()), view.signal);
+  const list = new TopicList(view);
+  const [{ may_change }] = await Promise.all([getSession(), list.ask(view.signal)]);
+  list.build(root, may_change);
+  const again = poll(PERIOD_MS, async (signal) => (await list.ask(signal), list.draw()), view.signal, (error) => list.tell(failed(error)));
+  list.again = again;
+  poll(PERIOD_MS, (signal) => list.askStatistics(signal), view.signal, (error) => list.tell(failed(error)))();
 }
 
-function columns() {
-  return [
-    { key: "name", label: "Topic", head: true, value: (row) => row.name,
-      cell: (row) => [h("a", { href: address`/topics/${row.name}` }, row.name), row.is_internal && [" ", badge("internal")]].flat().filter(Boolean) },
-    { key: "partitions", label: "Partitions", number: true, value: (row) => row.partitions, cell: (row) => count(row.partitions) },
-    { key: "replicas", label: "Replicas", number: true, wide: true, value: (row) => row.replication_factor },
-    { key: "health", label: "Health", value: (row) => row.offline * 1e6 + row.under_replicated, cell: health },
-  ];
+class TopicList {
+  constructor(view) {
+    this.view = view;
+    this.topics = [];
+    this.statistics = new Map();
+    this.rates = new Map();
+    this.time = 0;
+    this.chosen = new Set();
+    this.creating = null;
+  }
+
+  async ask(signal) {
+    const { topics } = await get("/api/v1/topics", { signal });
+    this.topics = topics;
+    const there = new Set(topics.map((one) => one.name));
+    for (const name of this.chosen) if (!there.has(name)) this.chosen.delete(name);
+  }
+
+  async askStatistics(signal) {
+    const found = await get("/api/v1/topic-statistics", { signal });
+    if (found.time_ms === this.time) return;
+    const now = new Map(found.topics.map((one) => [one.name, { ...one, time_ms: found.time_ms }]));
+    for (const [name, one] of now) {
+      const perSecond = recordsPerSecond(this.statistics.get(name), one);
+      if (perSecond !== null) this.rates.set(name, perSecond);
+    }
+    this.statistics = now;
+    this.time = found.time_ms;
+    this.tell(problems(found.problems));
+    this.draw();
+  }
+
+  tell(node) {
+    replace(this.notes, node);
+  }
+
+  build(root, mayChange) {
+    const { view } = this;
+    this.notes = h("div", {});
+    this.search = h("input", {
+      type: "search", placeholder: "Search topics", "aria-label": "Search topics", value: view.query.get("q") ?? "",
+      oninput: () => setQuery({ q: this.search.value }),
+    });
+    this.internal = h("input", { type: "checkbox", onchange: () => setQuery({ internal: this.internal.checked ? "yes" : null }) });
+    this.count = h("span", { class: "muted", role: "status" });
+    this.selection = h("div", { class: "card row selection", role: "group", "aria-label": "Selected topics", hidden: true });
+    const columns = mayChange ? [this.#selector(), ...this.#columns()] : this.#columns();
+    this.table = new Table({ columns, key: (row) => row.name, caption: "Topics", sort: "name", signal: view.signal, query: view.query, nothing: "No topic is shown. Change the search, or show internal topics." });
+    this.table.table.classList.toggle("has-selection", mayChange);
+    root.append(
+      pageHead("Topics", { actions: mayChange ? [h("button", { type: "button", class: "primary", onclick: () => setQuery({ create: "yes" }) }, "Create topic")] : [] }),
+      h("div", { class: "stack" },
+        h("div", { class: "row" }, this.search, h("label", { class: "row" }, this.internal, "Internal topics"), this.count),
+        this.notes, this.table.node, this.selection));
+    view.onquery = () => this.draw();
+    view.signal.addEventListener("abort", () => this.creating?.close(), { once: true });
+    this.mayChange = mayChange;
+    this.draw();
+  }
+
+  draw() {
+    const { view } = this;
+    this.internal.checked = view.query.get("internal") === "yes";
+    if (document.activeElement !== this.search) this.search.value = view.query.get("q") ?? "";
+    const words = (view.query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const offered = this.topics.filter((one) => this.internal.checked || !one.is_internal);
+    const rows = offered.filter((one) => words.every((word) => one.name.toLowerCase().includes(word)));
+    setText(this.count, rows.length === offered.length ? plural(rows.length, "topic") : `${count(rows.length)} of ${plural(offered.length, "topic")}`);
+    this.table.update(rows.map((one) => ({ ...one, ...this.statistics.get(one.name), per_second: this.rates.get(one.name) ?? null })));
+    if (this.mayChange && view.query.get("create") === "yes" && !this.creating) this.#create();
+    if (view.query.get("create") !== "yes") this.creating?.close();
+  }
+
+  #create() {
+    createTopic({
+      topics: this.topics, name: this.view.query.get("name") ?? "", signal: this.view.signal, done: () => this.again(),
+      opened: (dialog) => (this.creating = dialog),
+      closed: () => {
+        this.creating = null;
+        if (!this.view.signal.aborted) setQuery({ create: null, name: null });
+      },
+    });
+  }
+
+  #selector() {
+    const cell = (row) => {
+      const box = h("input", { type: "checkbox", disabled: row.is_internal, "aria-label": `Select ${row.name}`, onchange: () => this.#choose(row.name, box.checked) });
+      box.checked = this.chosen.has(row.name); // no attribute: a row that is drawn again keeps its box
+      return box;
+    };
+    return { key: "chosen", label: h("span", { class: "visually-hidden" }, "Select"), cell };
+  }
+
+  #choose(name, isChosen) {
+    if (isChosen) this.chosen.add(name);
+    else this.chosen.delete(name);
+    this.#drawSelection();
+  }
+
+  #drawSelection() {
+    const topics = this.topics.filter((one) => this.chosen.has(one.name));
+    const clear = () => {
+      this.chosen.clear();
+      for (const box of this.table.body.querySelectorAll("input")) box.checked = false;
+      this.#drawSelection();
+    };
+    const done = () => (clear(), this.again());
+    const button = (text, run, kind = null) => h("button", { type: "button", class: kind, onclick: run }, text);
+    this.selection.hidden = topics.length === 0;
+    replace(this.selection,
+      h("span", { class: "grow", role: "status" }, `${plural(topics.length, "topic")} selected`),
+      topics.length === 1 && button("Add partitions…", () => addPartitions(topics[0], done)),
+      button("Configure…", () => attempt(() => configureTopics(topics, done))),
+      button("Delete…", () => deleteTopics(topics, done), "danger"),
+      button("Clear", clear, "quiet"));
+  }
+
+  #columns() {
+    return [
+      { key: "name", label: "Topic", head: true, value: (row) => row.name,
+        cell: (row) => [h("a", { href: address`/topics/${row.name}` }, row.name), ...(row.is_internal ? [" ", badge("internal")] : [])] },
+      { key: "partitions", label: "Partitions", number: true, wide: true, value: (row) => row.partitions, cell: (row) => count(row.partitions) },
+      { key: "replicas", label: "Replicas", number: true, wide: true, value: (row) => row.replication_factor },
+      { key: "records", label: "Records", number: true, title: RECORDS, value: (row) => row.records, cell: (row) => count(row.records) },
+      { key: "rate", label: "Records/s", number: true, wide: true, title: RATE, value: (row) => row.per_second, cell: (row) => rate(row.per_second) },
+      { key: "size", label: "Size", number: true, wide: true, title: SIZE, value: (row) => row.size_bytes, cell: (row) => bytes(row.size_bytes) },
+      { key: "health", label: "Health", value: (row) => row.offline * 1e6 + row.under_replicated, cell: health },
+    ];
+  }
 }

@@ -7,6 +7,9 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from client.admin.admin import Admin
+from client.consumer.group_metadata import OffsetAndMetadata
+from client.producer.producer import Producer
+from client.topic_partition import TopicPartition
 from support.console_pages import LOOKS, accessibility_problems, overflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -48,6 +51,118 @@ async def test_a_topic_that_does_not_exist_leads_to_all(console, admin):
 async def test_a_page_that_a_topic_does_not_have(console, admin):
     async with console.at("/topics/orders/nothing") as page:
         await expect(page.get_by_role("heading", name="A topic has no page nothing")).to_be_visible()
+
+
+async def test_internal_topics_are_hidden_until_the_address_asks_for_them(console, admin):
+    await admin.alter_group_offsets("billing", {TopicPartition("orders", 0): OffsetAndMetadata(0)})
+    async with console.at("/topics") as page:
+        await expect(page.get_by_role("link", name="orders", exact=True)).to_be_visible()
+        offsets = page.get_by_role("link", name="__consumer_offsets")
+        await expect(offsets).to_have_count(0)
+        await page.get_by_label("Internal topics").check()
+        await expect(page).to_have_url(re.compile("internal=yes"))
+        await expect(offsets).to_be_visible()
+        await page.reload()
+        await expect(offsets).to_be_visible()
+
+
+async def test_records_and_sizes_of_topics(console, admin, broker):
+    await admin.create_topic("filled", 2)
+    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for number in range(7):
+            await producer.send("filled", b"value", partition=number % 2)
+    async with console.at("/topics?q=filled") as page:
+        await expect(page.get_by_role("row", name="filled").get_by_role("cell").nth(3)).to_have_text("7")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_a_topic_is_created_with_a_setting(console, admin, look):
+    name = f"created-{look}"
+    async with console.at("/topics", **LOOKS[look]) as page:
+        await page.get_by_role("button", name="Create topic").click()
+        await expect(page).to_have_url(re.compile("create=yes"))
+        dialog = page.get_by_role("dialog")
+        field = dialog.get_by_label("Name")
+        for wrong, rule in {
+            "a b": 'Only ASCII letters, digits, . _ and -, not " ".',
+            "..": "A topic cannot be named . or ..",
+            "a" * 250: "At most 249 characters, not 250.",
+            "orders": "This topic exists already.",
+        }.items():
+            await field.fill(wrong)
+            await expect(dialog.get_by_text(rule)).to_be_visible()
+        await field.fill(name)
+        await dialog.get_by_label("Replicas of each partition").fill("2")
+        await expect(dialog.get_by_text("At most 1: each replica is on another broker.")).to_be_visible()
+        await dialog.get_by_label("Replicas of each partition").fill("1")
+        await dialog.get_by_label("Partitions", exact=True).fill("4")
+        await dialog.get_by_text("Advanced settings").click()
+        await dialog.get_by_role("checkbox", name="retention.ms", exact=False).last.check()
+        await dialog.get_by_label("Value of retention.ms").fill("-2")
+        await expect(dialog.get_by_text("At least -1.")).to_be_visible()
+        await dialog.get_by_label("Value of retention.ms").fill("3600000")
+        assert await accessibility_problems(page) == []
+        assert await overflow(page) <= 0
+        await dialog.get_by_role("button", name="Create topic").click()
+        await expect(page.get_by_text(f"Topic {name} was created.")).to_be_visible()
+        await expect(page).to_have_url(re.compile("/topics$"))
+        await page.get_by_role("link", name="Open").click()
+        await expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+    assert (await rest_settings(console, name))["retention.ms"] == "3600000"
+    assert len((await admin.describe_topics([name]))[name].partitions) == 4
+
+
+async def rest_settings(console, topic):
+    """The settings that are set for a topic."""
+    found = await console.rest.get(f"/api/v1/topics/{topic}/settings")
+    return {one["name"]: one["value"] for one in found["settings"] if one["source"] == "DYNAMIC_TOPIC_CONFIG"}
+
+
+async def test_a_created_topic_is_taken_back(console, admin):
+    async with console.at("/topics?create=yes&name=mistake") as page:
+        await page.get_by_role("dialog").get_by_role("button", name="Create topic").click()
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("Topic mistake was deleted again.")).to_be_visible()
+    assert "mistake" not in await admin.list_topics()
+
+
+async def test_several_topics_are_configured_and_deleted(console, admin):
+    for number in range(3):
+        await admin.create_topic(f"several-{number}", 1)
+    async with console.at("/topics?q=several") as page:
+        for number in range(3):
+            await page.get_by_label(f"Select several-{number}").check()
+        selection = page.get_by_role("group", name="Selected topics")
+        await expect(selection).to_contain_text("3 topics selected")
+        await selection.get_by_role("button", name="Configure…").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Setting").select_option("cleanup.policy")
+        await dialog.get_by_label("Value", exact=True).fill("compact")
+        await dialog.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text("cleanup.policy of 3 topics is compact now.")).to_be_visible()
+        assert await rest_settings(console, "several-2") == {"cleanup.policy": "compact"}
+        await expect(selection).to_be_hidden()
+        await page.get_by_label("Select several-0").check()
+        await page.get_by_label("Select several-1").check()
+        await selection.get_by_role("button", name="Delete…").click()
+        await dialog.get_by_role("textbox").fill("delete 2")
+        await dialog.get_by_role("button", name="Delete 2 topics").click()
+        await expect(page.get_by_text("2 topics deleted.")).to_be_visible()
+        await expect(page.locator("tbody th a")).to_have_text(["several-2"])
+
+
+async def test_the_palette_finds_topics_and_creates_one(console, admin):
+    async with console.at("/topics") as page:
+        await expect(page.get_by_role("heading", name="Topics", exact=True)).to_be_visible()
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("paym")
+        await page.get_by_role("option", name=re.compile("^payments")).click()
+        await expect(page).to_have_url(re.compile("/topics/payments$"))
+        await expect(page.get_by_role("heading", name="payments", exact=True)).to_be_visible()
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("create topic")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("dialog").get_by_role("heading", name="Create topic")).to_be_visible()
 
 
 @pytest.mark.parametrize("look", LOOKS)

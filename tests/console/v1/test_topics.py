@@ -82,3 +82,5 @@ async def test_statistics_of_all_topics(rest, admin, broker):
     counted = await found()
     assert (counted["records"], counted["appended"]) == (4, 6)
     assert counted["size_bytes"] > 0
+    only = await rest.get("/api/v1/topic-statistics?topic=counted")
+    assert [one["name"] for one in only["topics"]] == ["counted"]

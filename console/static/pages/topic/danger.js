@@ -1,34 +1,98 @@
-// What destroys data of a topic.
+// What destroys data of a topic: deleting records, deleting the topic. Each says first what it will do.
 
-import { address, cluster, getSession, request } from "/static/core/api.js";
-import { confirmDialog } from "/static/core/dialog.js";
-import { h } from "/static/core/dom.js";
+import { address, get, getSession, request } from "/static/core/api.js";
+import { confirmDialog, field } from "/static/core/dialog.js";
+import { h, replace } from "/static/core/dom.js";
+import { count, plural } from "/static/core/format.js";
 import { navigate } from "/static/core/router.js";
 import { toast } from "/static/core/toast.js";
+import { deleteTopics } from "/static/pages/topic/actions.js";
+
+const INTERNAL = "The brokers need this topic for themselves.";
 
 export async function show(root, view, topic) {
   const { may_change } = await getSession();
+  const reason = may_change ? topic.is_internal && INTERNAL : "You may look at this topic, but not change it.";
   root.append(h("div", { class: "stack" },
-    !may_change && h("p", { class: "notice" }, "You may look at this topic, but not change it."),
-    card("Delete this topic", "Removes all its partitions with their records from every broker. This cannot be undone.",
-      h("button", { type: "button", class: "danger", disabled: !may_change || topic.is_internal, onclick: () => deleteTopic(topic) }, "Delete topic…"),
-      topic.is_internal && "The brokers need this topic for themselves.")));
+    reason && h("p", { class: "notice" }, reason),
+    deleteRecords(topic, Boolean(reason)),
+    h("section", { class: "card stack" },
+      h("h2", {}, "Delete this topic"),
+      h("p", {}, "Removes all its partitions with their records from every broker. This cannot be undone."),
+      h("p", {}, h("button", { type: "button", class: "danger", disabled: Boolean(reason), onclick: () => deleteTopics([topic], () => navigate("/topics")) }, "Delete topic…")))));
 }
 
-function card(title, text, button, reason) {
-  return h("section", { class: "card stack" }, h("h2", {}, title), h("p", {}, text), h("p", {}, button, reason && h("span", { class: "muted small" }, ` ${reason}`)));
+function deleteRecords(topic, disabled) {
+  const until = h("select", { disabled, onchange: draw },
+    [["all", "All records"], ["time", "Records before a time"], ["offset", "Records before an offset"]].map(([value, text]) => h("option", { value }, text)));
+  const partition = h("select", {}, h("option", { value: "" }, "all"), topic.states.map((one) => h("option", { value: String(one.partition) }, String(one.partition))));
+  const offset = h("input", { type: "text", inputmode: "numeric", value: "0" });
+  const moment = h("input", { type: "datetime-local", step: "1" });
+  const place = h("div", { class: "row" });
+  const problem = h("p", { class: "notice", "data-kind": "bad", role: "alert", hidden: true });
+  const button = h("button", { type: "button", class: "danger", disabled, onclick: ask }, "Delete records…");
+  const whole = (value) => (/^\d{1,18}$/.test(value) ? null : "A whole number, please.");
+
+  function draw() {
+    replace(place,
+      until.value === "time" && field("Before", moment, { help: "In the time zone of this browser" }),
+      until.value === "offset" && field("Before offset", offset, { check: whole }),
+      field("Partition", partition));
+  }
+
+  async function ask() {
+    problem.hidden = true;
+    button.disabled = true;
+    try {
+      const ranges = await find();
+      const records = ranges.reduce((sum, one) => sum + one.to - one.from, 0);
+      if (!records) throw new Error("There are no such records. Nothing was deleted.");
+      confirm(topic.name, ranges, records);
+    } catch (error) {
+      replace(problem, error.message);
+      problem.hidden = false;
+    } finally {
+      button.disabled = false;
+    }
+  }
+
+  // What would be deleted: { partition, from, to } of each partition, `to` is the new start.
+  async function find() {
+    const at = moment.value ? new Date(moment.value).getTime() : null;
+    if (until.value === "time" && !(at >= 0)) throw new Error("Choose a time first.");
+    if (until.value === "offset" && whole(offset.value)) throw new Error(whole(offset.value));
+    const [logs, times] = await Promise.all([
+      get(address`/api/v1/topics/${topic.name}/partitions`),
+      until.value === "time" ? get(address`/api/v1/topics/${topic.name}/offsets`, { query: { timestamp: at } }) : null,
+    ]);
+    const wanted = logs.partitions.filter((one) => partition.value === "" || one.partition === Number(partition.value));
+    const silent = wanted.find((one) => one.start === null || one.end === null);
+    if (silent || times?.problems.length) throw new Error([`Partition ${silent?.partition ?? ""} does not answer, nothing was deleted.`, ...logs.problems, ...(times?.problems ?? [])].join(" "));
+    const atTime = new Map(times?.partitions.map((one) => [one.partition, one.offset]));
+    const end = { all: (one) => one.end, time: (one) => atTime.get(one.partition) ?? one.end, offset: (one) => Math.min(Number(offset.value), one.end) }[until.value];
+    return wanted.map((one) => ({ partition: one.partition, from: one.start, to: end(one) })).filter((one) => one.to > one.from);
+  }
+
+  draw();
+  return h("section", { class: "card stack" },
+    h("h2", {}, "Delete records"),
+    h("p", {}, "Moves the start of partitions forward. The records before it are gone for all consumers, on every replica."),
+    h("div", { class: "row" }, field("Delete", until), place), problem, h("p", {}, button));
 }
 
-export function deleteTopic({ name, partitions }) {
+function confirm(name, ranges, records) {
   confirmDialog({
-    title: `Delete topic ${name}?`,
-    consequence: `The topic, its ${partitions === 1 ? "partition" : `${partitions} partitions`} and all records in it are deleted on every broker. This cannot be undone.`,
-    action: "Delete topic",
+    title: `Delete records of ${name}?`,
+    consequence: [
+      `Up to ${plural(records, "record")} in ${plural(ranges.length, "partition")} are deleted. This cannot be undone.`,
+      h("ul", { class: "choices small" }, ranges.map((one) =>
+        h("li", {}, `Partition ${one.partition}: offsets ${count(one.from)} to ${count(one.to - 1)}, then it starts at ${count(one.to)}`))),
+    ],
+    action: `Delete ${plural(records, "record")}`,
     typed: name,
     async submit() {
-      await request("DELETE", await cluster(address`/topics/${name}`));
-      toast(`Topic ${name} was deleted.`);
-      navigate("/topics");
+      await request("POST", `${address`/api/v1/topics/${name}`}/records:delete`, { body: { before: Object.fromEntries(ranges.map((one) => [one.partition, one.to])) } });
+      toast(`${plural(records, "record")} of ${name} deleted.`, { link: { href: address`/topics/${name}/partitions`, text: "Partitions" } });
     },
   });
 }

@@ -1,0 +1,114 @@
+// The settings of a topic: value, source and documentation; changed after a look at what differs.
+
+import { address, cluster, get, getSession, request } from "/static/core/api.js";
+import { field, formDialog } from "/static/core/dialog.js";
+import { h, replace, setText } from "/static/core/dom.js";
+import { plural } from "/static/core/format.js";
+import { badge } from "/static/core/parts.js";
+import { setQuery } from "/static/core/router.js";
+import { Table } from "/static/core/table.js";
+import { attempt, toast } from "/static/core/toast.js";
+import { SOURCES, check, control, meaning } from "/static/pages/topic/settings.js";
+
+const isOwn = (row) => row.source === "DYNAMIC_TOPIC_CONFIG";
+
+export async function show(root, view, topic) {
+  const [{ may_change }, first] = await Promise.all([getSession(), load()]);
+  let settings = first;
+  const search = h("input", {
+    type: "search", placeholder: "Search settings", "aria-label": "Search settings", value: view.query.get("q") ?? "",
+    oninput: () => setQuery({ q: search.value }),
+  });
+  const own = h("input", { type: "checkbox", onchange: () => setQuery({ own: own.checked ? "yes" : null }) });
+  const shown = h("span", { class: "muted", role: "status" });
+  const table = new Table({
+    columns: columns(may_change, change), key: (row) => row.name, caption: "Settings", signal: view.signal, query: view.query, nothing: "No setting has these words.",
+  });
+
+  function load() {
+    return get(address`/api/v1/topics/${topic.name}/settings`, { signal: view.signal }).then((found) => found.settings);
+  }
+
+  function draw() {
+    own.checked = view.query.get("own") === "yes";
+    if (document.activeElement !== search) search.value = view.query.get("q") ?? "";
+    const words = (view.query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = settings.filter((one) => (!own.checked || isOwn(one)) && words.every((word) => `${one.name} ${one.documentation}`.toLowerCase().includes(word)));
+    setText(shown, `${plural(rows.length, "setting")}, ${settings.filter(isOwn).length} set for this topic`);
+    table.update(rows);
+  }
+
+  // to: the new value; null resets the setting.
+  async function apply(row, to) {
+    await alter(topic.name, row.name, to);
+    settings = await load();
+    draw();
+  }
+
+  function change(name, isReset) {
+    const row = settings.find((one) => one.name === name);
+    const before = isOwn(row) ? row.value : null;
+    changeDialog(topic.name, row, isReset, async (to) => {
+      await apply(row, to);
+      toast(to === null ? `${row.name} of ${topic.name} was reset.` : `${row.name} of ${topic.name} is ${to} now.`, {
+        undo: () => attempt(() => apply(row, before), `${row.name} of ${topic.name} is as before.`),
+      });
+    });
+  }
+
+  view.onquery = draw;
+  draw();
+  root.append(h("div", { class: "stack" }, h("div", { class: "row" }, search, h("label", { class: "row" }, own, "Only those set for this topic"), shown), table.node));
+}
+
+export async function alter(topic, name, to) {
+  const one = to === null ? { name, operation: "DELETE" } : { name, value: to, operation: "SET" };
+  await request("POST", await cluster(`${address`/topics/${topic}`}/configs:alter`), { body: { data: [one] } });
+}
+
+function columns(mayChange, change) {
+  const button = (row, isReset) => h("button", { type: "button", "aria-label": `${isReset ? "Reset" : "Edit"} ${row.name}`, onclick: () => change(row.name, isReset) }, isReset ? "Reset" : "Edit");
+  const found = [
+    { key: "name", label: "Setting", head: true, value: (row) => row.name,
+      cell: (row) => [h("code", {}, row.name), h("p", { class: "muted small" }, row.documentation ?? "")] },
+    { key: "value", label: "Value", value: (row) => row.value,
+      cell: (row) => [h("code", {}, row.is_sensitive ? "hidden" : row.value || "(empty)"), h("span", { class: "muted small" }, ` ${meaning(row.name, row.value)}`)] },
+    { key: "source", label: "Source", value: (row) => row.source, cell: (row) => badge(SOURCES[row.source] ?? row.source, isOwn(row) ? "accent" : "") },
+    { key: "default", label: "Kafka's default", wide: true, value: (row) => row.rule?.default ?? null, cell: (row) => h("code", {}, row.rule?.default ?? "–") },
+  ];
+  if (mayChange) {
+    found.push({ key: "actions", label: "Change",
+      cell: (row) => (row.is_read_only ? "read-only" : h("div", { class: "row" }, button(row, false), isOwn(row) && button(row, true))) });
+  }
+  return found;
+}
+
+function changeDialog(topic, row, isReset, submit) {
+  const input = control(row.rule, row.value);
+  const diff = h("div", { role: "status" });
+  const after = () => (isReset ? row.inherited : input.value.trim());
+  const draw = () => replace(diff, difference(row.name, row.value, after(), isReset));
+  input.addEventListener("input", draw);
+  draw();
+  const dialog = formDialog({
+    title: `${isReset ? "Reset" : "Change"} ${row.name}`,
+    action: isReset ? "Reset" : "Apply",
+    content: [
+      h("p", { class: "muted" }, row.documentation ?? ""),
+      !isReset && field(`Value for topic ${topic}`, input, { help: row.rule?.choices ? row.rule.choices.join(", ") : null, check: (value) => check(row.rule, value) }),
+      diff,
+    ],
+    submit: () => submit(isReset ? null : after()),
+  });
+  if (!isReset) input.focus();
+  return dialog;
+}
+
+// What a change does, as lines taken away and added.
+export function difference(name, before, after, isReset = false) {
+  if (!isReset && before === after) return h("p", { class: "muted" }, "Nothing changes.");
+  const told = (value) => (value === null ? "the brokers' value" : value || "(empty)");
+  return h("div", { class: "diff mono" },
+    h("p", { class: "removed" }, h("span", { class: "visually-hidden" }, "Before: "), `− ${name}=${told(before)} `, h("span", { class: "muted" }, meaning(name, before))),
+    h("p", { class: "added" }, h("span", { class: "visually-hidden" }, "After: "), `+ ${name}=${told(after)} `, h("span", { class: "muted" }, isReset ? "inherited " : "", meaning(name, after))));
+}

@@ -1,0 +1,67 @@
+// The groups that read a topic, with their lag; the partitions of the one that the query names.
+
+import { address, get } from "/static/core/api.js";
+import { h, replace, setText } from "/static/core/dom.js";
+import { count } from "/static/core/format.js";
+import { badge } from "/static/core/parts.js";
+import { poll } from "/static/core/poll.js";
+import { setQuery } from "/static/core/router.js";
+import { empty, failed } from "/static/core/states.js";
+import { Table } from "/static/core/table.js";
+import { problems } from "/static/pages/topic/problems.js";
+
+const PERIOD_MS = 5000;
+
+export async function show(root, view, topic) {
+  let found;
+  const ask = async (signal) => (found = await get(address`/api/v1/topics/${topic.name}/groups`, { signal }));
+  await ask(view.signal);
+  const common = { signal: view.signal, query: view.query };
+  const groups = new Table({ ...common, columns: groupColumns(), key: (row) => row.group_id, caption: "Groups that read this topic", sort: "-lag" });
+  const parts = new Table({ ...common, columns: partitionColumns(), key: (row) => row.partition, caption: "Partitions of the group", name: "partition-sort" });
+  const nothing = empty("No group reads this topic",
+    h("p", {}, "A group appears here when one of its members reads the topic, or when it has committed offsets of it."));
+  const title = h("h2", {});
+  const detail = h("section", { class: "stack" }, title, parts.node);
+  const notes = h("div", {});
+  const error = h("div", {});
+
+  function draw() {
+    replace(error);
+    replace(notes, problems(found.problems));
+    nothing.hidden = found.groups.length > 0;
+    groups.node.hidden = !nothing.hidden;
+    groups.update(found.groups);
+    const chosen = found.groups.find((one) => one.group_id === view.query.get("group"));
+    detail.hidden = !chosen;
+    setText(title, chosen ? `Partitions of ${chosen.group_id}` : "");
+    parts.update(chosen?.partitions ?? []);
+  }
+
+  view.onquery = draw;
+  draw();
+  root.append(h("div", { class: "stack" }, error, notes, nothing, groups.node, detail));
+  poll(PERIOD_MS, async (signal) => (await ask(signal), draw()), view.signal, (problem) => replace(error, failed(problem)));
+}
+
+function groupColumns() {
+  const toggle = (row) => setQuery({ group: new URLSearchParams(location.search).get("group") === row.group_id ? null : row.group_id });
+  return [
+    { key: "group", label: "Group", head: true, value: (row) => row.group_id, cell: (row) => h("a", { href: address`/groups/${row.group_id}` }, row.group_id) },
+    { key: "state", label: "State", value: (row) => row.state, cell: (row) => badge(row.state || "unknown", row.state === "Stable" ? "good" : "") },
+    { key: "members", label: "Members", number: true, wide: true, value: (row) => row.members, title: "Members that read this topic" },
+    { key: "lag", label: "Lag", number: true, value: (row) => row.lag, cell: (row) => count(row.lag), title: "Records that the group has not committed yet" },
+    { key: "partitions", label: "Partitions", number: true,
+      cell: (row) => h("button", { type: "button", "aria-label": `Partitions of ${row.group_id}`, onclick: () => toggle(row) }, count(row.partitions.length)) },
+  ];
+}
+
+function partitionColumns() {
+  return [
+    { key: "partition", label: "Partition", head: true, number: true, value: (row) => row.partition },
+    { key: "committed", label: "Committed", number: true, value: (row) => row.committed, cell: (row) => count(row.committed) },
+    { key: "lag", label: "Lag", number: true, value: (row) => row.lag, cell: (row) => count(row.lag) },
+    { key: "member", label: "Member", value: (row) => row.client_id, cell: (row) => row.client_id ?? "none" },
+    { key: "host", label: "Host", wide: true, value: (row) => row.host, cell: (row) => row.host ?? "–" },
+  ];
+}

@@ -1,0 +1,124 @@
+// The partitions of a topic: leaders, replicas, offsets and sizes; what each broker has; elections and reassignments.
+
+import { address, get, getSession } from "/static/core/api.js";
+import { h, replace, setAttribute } from "/static/core/dom.js";
+import { bytes, count, plural } from "/static/core/format.js";
+import { badge } from "/static/core/parts.js";
+import { poll } from "/static/core/poll.js";
+import { failed } from "/static/core/states.js";
+import { Table } from "/static/core/table.js";
+import { attempt } from "/static/core/toast.js";
+import { addPartitions } from "/static/pages/topic/actions.js";
+import { problems } from "/static/pages/topic/problems.js";
+import { cancelMoves, elect, reassign } from "/static/pages/topic/replicas.js";
+
+const PERIOD_MS = 3000;
+
+export async function show(root, view, topic) {
+  let rows = [];
+  let moves = [];
+  let sentences = [];
+  const ask = async (signal) => {
+    const [state, logs, moving] = await Promise.all([
+      get(address`/api/v1/topics/${topic.name}`, { signal }),
+      get(address`/api/v1/topics/${topic.name}/partitions`, { signal }),
+      get("/api/v1/reassignments", { signal }).catch((error) => ({ moves: [], problems: [`Reassignments: ${error.message}`] })),
+    ]);
+    const found = new Map(logs.partitions.map((one) => [one.partition, one]));
+    rows = state.states.map((one) => withLogs(one, found.get(one.partition)));
+    moves = moving.moves.filter((one) => one.topic === topic.name);
+    sentences = [...new Set([...logs.problems, ...moving.problems])];
+  };
+  const [{ may_change }] = await Promise.all([getSession(), ask(view.signal)]);
+  const table = new Table({ columns: columns(), key: (row) => row.partition, caption: "Partitions", signal: view.signal, query: view.query });
+  const notes = h("div", {});
+  const moving = h("section", { class: "card stack", "aria-label": "Reassignments in progress" });
+  const leaders = h("div", { class: "bars" });
+  const sizes = h("div", { class: "bars" });
+  const draw = () => {
+    replace(notes, problems(sentences));
+    moving.hidden = moves.length === 0;
+    replace(moving, moves.length > 0 && movesInProgress(moves, may_change, again));
+    replace(leaders, bars(perBroker(rows, (row) => (row.leader === null ? [] : [[row.leader, 1]])), count));
+    replace(sizes, bars(perBroker(rows, (row) => row.logs.map((log) => [log.broker_id, log.size_bytes])), bytes));
+    table.update(rows);
+  };
+  const again = poll(PERIOD_MS, async (signal) => (await ask(signal), draw()), view.signal, (error) => replace(notes, failed(error)));
+  draw();
+  root.append(h("div", { class: "stack" },
+    notes,
+    may_change && h("div", { class: "row" },
+      h("button", { type: "button", onclick: () => addPartitions({ name: topic.name, partitions: rows.length }, again) }, "Add partitions…"),
+      h("button", { type: "button", onclick: () => elect(topic.name, rows, again) }, "Elect leaders…"),
+      h("button", { type: "button", onclick: () => attempt(() => reassign(topic.name, rows, again)) }, "Move replicas…")),
+    moving,
+    h("div", { class: "columns" },
+      h("section", { class: "card stack" }, h("h2", {}, "Leaders by broker"), leaders),
+      h("section", { class: "card stack" }, h("h2", {}, "Size by broker"), sizes)),
+    table.node));
+}
+
+function withLogs(state, log) {
+  const { start = null, end = null, logs = [] } = log ?? {};
+  const size = logs.find((one) => one.broker_id === state.leader)?.size_bytes ?? null;
+  return { ...state, start, end, logs, size, records: start === null || end === null ? null : Math.max(0, end - start) };
+}
+
+function columns() {
+  const numeric = (key, label, format = count, rest = {}) => ({ key, label, number: true, value: (row) => row[key], cell: (row) => format(row[key]), ...rest });
+  return [
+    { key: "partition", label: "Partition", head: true, number: true, value: (row) => row.partition },
+    { key: "leader", label: "Leader", number: true, value: (row) => row.leader, cell: leader },
+    { key: "replicas", label: "Replicas", title: "The first is the preferred leader. In red: not in sync", value: (row) => row.replicas.length, cell: replicas },
+    { key: "isr", label: "In sync", wide: true, value: (row) => row.isr.length, cell: (row) => row.isr.join(", ") },
+    numeric("start", "Start", count, { wide: true, title: "Log start offset" }),
+    numeric("end", "End", count, { wide: true, title: "High watermark: the offset after the last record that consumers see" }),
+    numeric("records", "Records", count, { title: "End − start: compaction and transaction markers leave gaps, which count" }),
+    numeric("size", "Size", bytes, { title: "The leader's log" }),
+  ];
+}
+
+function leader(row) {
+  if (row.leader === null) return badge("none", "bad");
+  return row.leader === row.replicas[0] ? String(row.leader) : [`${row.leader} `, badge("not preferred", "warn")];
+}
+
+function replicas(row) {
+  return row.replicas.flatMap((id, index) => [
+    index ? ", " : "",
+    row.isr.includes(id) ? h("span", {}, String(id)) : h("span", { class: "lost", title: "not in sync" }, String(id), h("span", { class: "visually-hidden" }, " not in sync")),
+  ]);
+}
+
+// The sum for each broker that has a replica, by broker id. of(row): [[broker id, number], …].
+function perBroker(rows, of) {
+  const found = new Map(rows.flatMap((row) => row.replicas.map((id) => [id, 0])));
+  for (const [id, number] of rows.flatMap(of)) found.set(id, (found.get(id) ?? 0) + number);
+  return [...found].sort(([a], [b]) => a - b);
+}
+
+function bars(list, format) {
+  const most = Math.max(1, ...list.map(([, value]) => value));
+  return list.map(([id, value]) => {
+    const bar = h("div", {});
+    bar.style.width = `${(100 * value) / most}%`;
+    return [h("a", { href: address`/brokers/${id}` }, `Broker ${id}`), h("div", { class: "bar", "aria-hidden": "true" }, bar), h("span", { class: "number" }, format(value))];
+  });
+}
+
+function movesInProgress(moves, mayChange, again) {
+  const known = moves.filter((one) => one.progress !== null);
+  const whole = known.length ? known.reduce((sum, one) => sum + one.progress, 0) / known.length : null;
+  const bar = h("progress", { max: "1", "aria-label": "Copied" });
+  if (whole !== null) setAttribute(bar, "value", whole);
+  return [
+    h("div", { class: "row" },
+      h("h2", { class: "grow" }, `${plural(moves.length, "partition")} being moved`),
+      bar, whole !== null && h("span", { class: "number" }, `${Math.floor(whole * 100)} %`),
+      mayChange && h("button", { type: "button", onclick: () => cancelMoves(moves, again) }, "Cancel all")),
+    h("ul", { class: "small" }, moves.slice(0, 20).map((one) =>
+      h("li", {}, `Partition ${one.partition}: adds ${list(one.adding)}, removes ${list(one.removing)}`))),
+  ];
+}
+
+const list = (ids) => (ids.length ? `broker ${ids.join(", ")}` : "nothing");
