@@ -109,7 +109,7 @@ class Timeline:
         if seen is None:
             self._present[member.member_id] = _Seen(member, at_ms, [(at_ms, count)])
             text = f"{_name(member)} was there" if is_first else f"{_name(member)} joined"
-            self._note(at_ms, "joined", f"{text} from {member.host}", member.member_id)
+            self._note(at_ms, "joined", f"{text} from {member.host.removeprefix('/')}", member.member_id)
             return
         self._note_assignment(at_ms, seen, member)
         seen.member = member

@@ -2,7 +2,7 @@
 
 import { address, get, getSession } from "/static/core/api.js";
 
-export const COMMANDS = [topics, changes];
+export const COMMANDS = [topics, groups, changes];
 
 async function topics() {
   const found = await get("/api/v1/topics");
@@ -12,4 +12,8 @@ async function topics() {
 async function changes() {
   const { may_change } = await getSession();
   return may_change ? [{ text: "Create topic", hint: "action", href: "/topics?create=yes" }] : [];
+}
+
+async function groups() {
+  return (await import("/static/pages/groups.js")).groupCommands();
 }

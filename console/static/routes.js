@@ -3,6 +3,7 @@
 export const NAVIGATION = [
   { href: "/", text: "Overview" },
   { href: "/topics", text: "Topics" },
+  { href: "/groups", text: "Groups" },
   { href: "/brokers", text: "Brokers" },
   { href: "/transactions", text: "Transactions" },
   { href: "/inside", text: "Inside" },
@@ -18,5 +19,7 @@ export const ROUTES = [
   ["/transactions/:id", () => import("/static/pages/transaction.js")],
   ["/brokers/:id/:tab?", () => import("/static/pages/broker.js")],
   ["/inside/:view?", () => import("/static/pages/inside.js")],
+  ["/groups", () => import("/static/pages/groups.js")],
+  ["/groups/:group/:tab?", () => import("/static/pages/group.js")],
   ["/api-docs/:tag?", () => import("/static/pages/api_docs.js")],
 ];

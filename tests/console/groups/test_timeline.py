@@ -28,12 +28,12 @@ def test_members_states_epochs_and_partitions():
     ]
     assert [(one.at_ms, one.kind, one.text) for one in timeline.events] == [
         (1_000, "state", "Stable"),
-        (1_000, "joined", "a (…aaaaaa) was there from /127.0.0.1"),
+        (1_000, "joined", "a (…aaaaaa) was there from 127.0.0.1"),
         (2_000, "state", "Stable → Reconciling"),
         (2_000, "epoch", "group epoch 3 → 4"),
         (2_000, "epoch", "target assignment of epoch 4"),
         (2_000, "assigned", "a (…aaaaaa) lost orders-1"),
-        (2_000, "joined", "b (…bbbbbb) joined from /127.0.0.1"),
+        (2_000, "joined", "b (…bbbbbb) joined from 127.0.0.1"),
         (3_000, "state", "Reconciling → Stable"),
         (3_000, "assigned", "b (…bbbbbb) got orders-1"),
         (4_000, "epoch", "group epoch 4 → 5"),

@@ -1,0 +1,126 @@
+// Resets the committed offsets of a group. First it shows old and new offsets; only these are then committed.
+
+import { address, request } from "/static/core/api.js";
+import { h, replace } from "/static/core/dom.js";
+import { count, NOTHING, plural } from "/static/core/format.js";
+import { setQuery } from "/static/core/router.js";
+import { attempt, toast } from "/static/core/toast.js";
+
+const TARGETS = {
+  earliest: ["The first record", null],
+  latest: ["The end of the log: only new records", null],
+  time: ["A time", "To the first record at or after", "datetime-local"],
+  duration: ["Some time ago", "Minutes ago", "number"],
+  shift: ["Back or forward", "Records (negative: back)", "number"],
+  offset: ["An offset", "Offset", "number"],
+  explicit: ["An offset for each partition", null],
+};
+
+export function show(root, { query, group, path, may, refresh }) {
+  const id = (name) => `reset-${name}`;
+  const to = h("select", { id: id("to"), onchange: changed }, Object.entries(TARGETS).map(([value, [text]]) => h("option", { value, selected: value === query.get("to") }, text)));
+  const value = h("input", { id: id("value"), oninput: changed, step: "any" });
+  const label = h("label", { for: id("value") });
+  const topic = h("select", { id: id("topic"), onchange: changed });
+  const valueField = h("div", { class: "field" }, label, value);
+  const each = h("div", { class: "offsets" });
+  const outcome = h("div", { class: "stack", "aria-live": "polite" });
+  const refused = h("p", { class: "notice", role: "status", hidden: true });
+  const button = h("button", { class: "primary" }, "Show what changes");
+  const form = h("form", { class: "card stack", onsubmit: plan },
+    h("div", { class: "columns" },
+      h("div", { class: "field" }, h("label", { for: id("to") }, "Reset to"), to), valueField,
+      h("div", { class: "field" }, h("label", { for: id("topic") }, "Topic"), topic)),
+    each, h("div", {}, button), h("p", { class: "muted small" }, "Nothing is changed before you have seen old and new offsets."));
+  let topics = null;
+  value.value = query.get("value") ?? "";
+  replace(root, refused, form, outcome);
+
+  function changed() {
+    setQuery({ to: to.value, value: valueField.hidden ? null : value.value, topic: topic.value });
+    draw();
+    replace(outcome);
+  }
+
+  function draw() {
+    const [, text, type] = TARGETS[to.value];
+    valueField.hidden = !text;
+    value.required = Boolean(text);
+    if (text && value.type !== type) value.type = type;
+    replace(label, text);
+    each.hidden = to.value !== "explicit";
+    if (!each.hidden) {
+      const rows = group().partitions.filter((one) => !topic.value || one.topic === topic.value);
+      replace(each, rows.map((one) => {
+        const name = `${one.topic}-${one.partition}`;
+        return h("label", { class: "row" }, h("span", { class: "grow" }, name), h("input", { type: "number", min: 0, "data-topic": one.topic, "data-partition": one.partition, value: one.committed ?? "", placeholder: "unchanged" }));
+      }));
+    }
+  }
+
+  function asked() {
+    const body = { to: to.value, topic: topic.value || null };
+    if (to.value === "time") body.value = new Date(value.value).getTime();
+    else if (to.value === "duration") body.value = Math.round(Number(value.value) * 60_000);
+    else if (value.required) body.value = Number(value.value);
+    if (to.value !== "explicit") return body;
+    const inputs = [...each.querySelectorAll("input")].filter((one) => one.value !== "");
+    return { to: "explicit", offsets: inputs.map((one) => ({ topic: one.dataset.topic, partition: Number(one.dataset.partition), offset: Number(one.value) })) };
+  }
+
+  async function plan(event) {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      const found = await request("POST", `${path}/offsets:plan`, { body: asked() });
+      replace(outcome, shownPlan(found, apply));
+    } catch (error) {
+      replace(outcome, h("p", { class: "notice", "data-kind": "bad", role: "alert" }, error.message));
+    }
+    button.disabled = false;
+  }
+
+  async function apply(changes) {
+    const body = changes.map(({ topic: name, partition, current, new: offset }) => ({ topic: name, partition, offset, current }));
+    const isDone = await attempt(() => request("POST", `${path}/offsets:apply`, { body: { offsets: body } }));
+    if (!isDone) return;
+    replace(outcome);
+    const back = changes.map((one) => ({ ...one, current: one.new, new: one.current }));
+    const undo = back.every((one) => one.new !== null) ? () => apply(back) : null;
+    toast(`${plural(changes.length, "offset")} of ${group().group_id} reset.`, { undo, link: { href: address`/groups/${group().group_id}/lag`, text: "Show lag" } });
+    refresh();
+  }
+
+  return (found) => {
+    const names = [...new Set(found.partitions.map((one) => one.topic))];
+    if (String(names) !== topics) {
+      const chosen = topics === null ? query.get("topic") : topic.value;
+      topics = String(names);
+      replace(topic, h("option", { value: "" }, "All topics with committed offsets"), names.map((one) => h("option", { value: one, selected: one === chosen }, one)));
+      draw();
+    }
+    const why = !may
+      ? "You may look, but not change anything here."
+      : found.state !== "Empty" && `Group ${found.group_id} is ${found.state} with ${plural(found.member_count, "member")}. Its offsets can be changed only while it has none: stop its consumers first.`;
+    refused.hidden = !why;
+    if (refused.textContent !== (why || "")) replace(refused, why);
+    button.disabled = Boolean(why);
+  };
+}
+
+function shownPlan({ offsets, problems }, apply) {
+  const changes = offsets.filter((one) => one.current !== one.new);
+  const said = problems.map((one) => h("p", { class: "notice" }, one));
+  if (!changes.length) return [said, h("p", { class: "notice", role: "status" }, "Nothing would change: the committed offsets are there already.")];
+  const difference = ({ current, new: offset }) => (current === null ? NOTHING : `${offset > current ? "+" : ""}${count(offset - current)}`);
+  const columns = ["Partition", "Committed", "New", "Difference", "Lag then", ""];
+  const rows = offsets.slice(0, 1000).map((one) =>
+    h("tr", {}, h("th", { scope: "row" }, `${one.topic}-${one.partition}`), h("td", { class: "number" }, count(one.current)), h("td", { class: "number" }, count(one.new)),
+      h("td", { class: "number" }, difference(one)), h("td", { class: "number" }, count(one.end - one.new)), h("td", { class: "muted" }, one.note)));
+  return [
+    said,
+    h("div", { class: "table-wrap", tabindex: "0", role: "group", "aria-label": "Old and new offsets" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Old and new offsets"),
+      h("thead", {}, h("tr", {}, columns.map((text, index) => (text ? h("th", { scope: "col", class: index && "number" }, text) : h("td", {}))))), h("tbody", {}, rows))),
+    h("div", {}, h("button", { type: "button", class: "primary danger", onclick: () => apply(changes) }, `Reset ${plural(changes.length, "offset")}`)),
+  ];
+}

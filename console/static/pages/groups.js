@@ -1,0 +1,88 @@
+// All groups: state, coordinator, members and lag, searched and sorted.
+
+import { address, get } from "/static/core/api.js";
+import { h, replace, setText } from "/static/core/dom.js";
+import { count, NOTHING, plural } from "/static/core/format.js";
+import { badge, pageHead } from "/static/core/parts.js";
+import { poll } from "/static/core/poll.js";
+import { setQuery, setTitle } from "/static/core/router.js";
+import { empty } from "/static/core/states.js";
+import { Table } from "/static/core/table.js";
+
+const PERIOD_MS = 5000;
+const STATES = { Stable: "good", Empty: "", Dead: "bad" };
+
+export const stateBadge = (state) => badge(state || "unknown", STATES[state] ?? (state ? "warn" : ""));
+
+export function problemsNotice(problems) {
+  return problems.length > 0 && h("div", { class: "notice", role: "status" }, problems.map((one) => h("p", {}, one)));
+}
+
+export async function show(root, view) {
+  setTitle("Groups");
+  let listed = await get("/api/v1/groups", { signal: view.signal });
+  let lags = new Map();
+  let problems = [];
+  const table = new Table({ columns: columns(), key: (row) => row.group_id, caption: "Groups", signal: view.signal, query: view.query, nothing: "No group has these words." });
+  const search = h("input", {
+    type: "search", placeholder: "Search groups", "aria-label": "Search groups", value: view.query.get("q") ?? "",
+    oninput: () => setQuery({ q: search.value }),
+  });
+  const shown = h("span", { class: "muted", role: "status" });
+  const notices = h("div", { class: "stack", hidden: true });
+  const body = h("div", { class: "stack" });
+  const list = [h("div", { class: "row" }, search, shown), table.node];
+
+  function draw() {
+    if (document.activeElement !== search) search.value = view.query.get("q") ?? "";
+    const words = (view.query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const all = listed.groups.map((one) => ({ ...one, ...lags.get(one.group_id) }));
+    const rows = all.filter((one) => words.every((word) => one.group_id.toLowerCase().includes(word)));
+    setText(shown, rows.length === listed.total ? plural(listed.total, "group") : `${count(rows.length)} of ${plural(listed.total, "group")}`);
+    const said = [...new Set([...listed.problems, ...problems])];
+    notices.hidden = !said.length;
+    replace(notices, problemsNotice(said));
+    const wanted = listed.total || said.length ? list : [nothing()];
+    if (body.firstChild !== wanted[0]) replace(body, wanted);
+    table.update(rows);
+  }
+
+  view.onquery = (query) => ((view.query = query), draw());
+  root.append(pageHead("Groups"), h("div", { class: "stack" }, notices, body));
+  draw();
+  const askLags = async (signal) => {
+    const found = await get("/api/v1/group-lags", { signal });
+    lags = new Map(found.groups.map((one) => [one.group_id, one]));
+    problems = found.problems;
+    draw();
+  };
+  const failed = (error) => ((problems = [error.message]), draw());
+  poll(PERIOD_MS, async (signal) => ((listed = await get("/api/v1/groups", { signal })), draw()), view.signal, failed);
+  poll(PERIOD_MS, askLags, view.signal, failed)();
+}
+
+const nothing = () =>
+  empty("There is no consumer group yet", h("p", {}, "A group is there as soon as a consumer with a group.id joins, or offsets are committed for it."));
+
+function columns() {
+  return [
+    { key: "group", label: "Group", head: true, value: (row) => row.group_id, cell: (row) => h("a", { href: address`/groups/${row.group_id}` }, row.group_id) },
+    { key: "state", label: "State", value: (row) => row.state, cell: (row) => stateBadge(row.state) },
+    { key: "protocol", label: "Protocol", wide: true, value: protocol },
+    { key: "coordinator", label: "Coordinator", number: true, wide: true, value: (row) => row.coordinator },
+    { key: "members", label: "Members", number: true, value: (row) => row.members ?? -1, cell: (row) => count(row.members) },
+    { key: "lag", label: "Lag", number: true, title: "Records between the committed offsets and the ends of the logs", value: (row) => row.lag ?? -1, cell: (row) => (row.lag === undefined ? NOTHING : count(row.lag)) },
+  ];
+}
+
+// What members speak: the type of the group; for groups of other programs (Connect) theirs.
+export function protocol({ type, protocol_type }) {
+  if (protocol_type && protocol_type !== "consumer") return protocol_type;
+  if (!type) return NOTHING;
+  return type === "consumer" ? "consumer (KIP-848)" : type;
+}
+
+export async function groupCommands() {
+  const { groups } = await get("/api/v1/groups");
+  return groups.map((one) => ({ text: one.group_id, hint: "group", href: address`/groups/${one.group_id}` }));
+}
