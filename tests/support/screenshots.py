@@ -43,7 +43,9 @@ PICTURES = (
     Picture("broker-phone", "/brokers/1?q=retention", "log.retention.ms", PHONE),
     Picture("transactions", "/transactions", "None in"),
     Picture("transaction", "/transactions/payments-3", "payments-1"),
-    Picture("topics", "/topics", "customers"),
+    Picture("topics", "/topics", "KiB"),
+    Picture("topic-partitions", "/topics/orders/partitions", "KiB"),
+    Picture("topic-configuration", "/topics/customers/configuration?q=retention", "retention.ms", DARK),
     Picture("api", "/api-docs", "/api/v1/overview"),
 )
 
