@@ -137,11 +137,11 @@ async def elect_leaders(call: Call) -> Outcomes:
 
 async def list_moves(call: Call) -> Moves:
     """List the reassignments in progress, with the progress of their new replicas."""
-    found = await call.admin.list_partition_reassignments()
+    problems = Problems()
+    found = await problems.bounded(call.admin.list_partition_reassignments(), "The controller") or {}
     moving = {name: one for name, one in found.items() if call.sees_topic(name.topic)}
     if not moving:
-        return Moves(moves=[], problems=[])
-    problems = Problems()
+        return Moves(moves=[], problems=problems.sentences)
     brokers = {broker.node_id for broker in (await call.admin.describe_cluster()).brokers}
     involved = brokers & {replica for one in moving.values() for replica in one.replicas}
     sizes = _sizes(await log_dirs(call.admin, sorted(involved), problems))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-from client.errors import KafkaError
+from client.errors import KafkaError, UnsupportedApiError
 
 PATIENCE_S: Final = 3.0
 """Seconds for one part of an answer. A slow or dead broker holds a page no longer than this."""
@@ -35,6 +35,9 @@ class Problems:
                 return await asked
         except TimeoutError:
             self.add(f"{who} did not answer within {patience_s:g} s.")
+        except UnsupportedApiError as error:
+            _, is_whole, api = str(error).partition(" does not serve ")
+            self.add(f"This cluster does not serve {api}." if is_whole else f"{who}: {error}")
         except KafkaError as error:
             self.add(f"{who}: {error}")
         return None

@@ -29,7 +29,8 @@ export async function show(root, view) {
     replace(problems, found.problems.map((one) => h("p", {}, one)));
   }
   const moves = movesSection(view, mayChange);
-  await Promise.all([load(), moves.load()]);
+  await load();
+  moves.again();
   poll(PERIOD_MS, load, view.signal, (error) => {
     problems.hidden = false;
     replace(problems, h("p", {}, error.message));
@@ -76,9 +77,12 @@ function movesSection(view, mayChange) {
     ],
   });
   let now = [];
+  const unknown = h("p", { class: "muted small" });
   const all = h("button", { type: "button", hidden: true, disabled: !mayChange, onclick: () => cancel(now) }, "Cancel all…");
   async function load() {
-    now = (await get("/api/v1/reassignments", { signal: view.signal })).moves;
+    const found = await get("/api/v1/reassignments", { signal: view.signal });
+    now = found.moves;
+    replace(unknown, found.problems.join(" "));
     all.hidden = now.length < 2;
     table.update(now);
   }
@@ -96,7 +100,7 @@ function movesSection(view, mayChange) {
       },
     });
   }
-  return { load, again, node: h("section", { class: "stack" }, h("div", { class: "row" }, h("h2", {}, "Moves"), all), table.node) };
+  return { again, node: h("section", { class: "stack" }, h("div", { class: "row" }, h("h2", {}, "Moves"), all, unknown), table.node) };
 }
 
 function tell({ done, failed }, what) {

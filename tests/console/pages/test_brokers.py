@@ -101,11 +101,11 @@ async def test_partitions_are_moved_and_the_move_is_cancelled(browser):
             console_pages(browser, cluster.brokers[here].bootstrap_servers) as console,
             console.at("/brokers") as page,
         ):
-            cluster.pause_broker(there)
+            cluster.kill_broker(there)
             try:
                 await move(page, here, there)
             finally:
-                cluster.resume_broker(there)
+                cluster.start_broker(there)
 
 
 async def move(page, here, there):

@@ -58,7 +58,7 @@ async def test_a_move_is_planned_started_and_cancelled(cluster):
             {"topic": "moved", "partition": 0, "replicas": [here], "target": [there]}
         ]
         assert (await rest.get(PATH))["moves"] == []
-        cluster.pause_broker(there)
+        cluster.kill_broker(there)
         try:
             started = await rest.ask("POST", PATH, wanted)
             assert (started.status, started.body["failed"]) == (200, [])
@@ -76,7 +76,7 @@ async def test_a_move_is_planned_started_and_cancelled(cluster):
 
             await until(over, "the move is over")
         finally:
-            cluster.resume_broker(there)
+            cluster.start_broker(there)
         again = await rest.ask("POST", f"{PATH}:cancel", {"partitions": [{"topic": "moved", "partition": 0}]})
         assert again.body["done"] == 0
         assert "NO_REASSIGNMENT_IN_PROGRESS" in again.body["failed"][0]["error"]

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from client.errors import error_for
+from client.errors import UnsupportedApiError, error_for
 from console.watching.patience import Problems
 from protocol.error_codes import ErrorCode
 
@@ -13,6 +13,17 @@ async def answer():
 
 async def refuse():
     raise error_for(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+async def lack():
+    raise UnsupportedApiError("127.0.0.1:9092 does not serve LIST_GROUPS")
+
+
+async def test_an_api_that_the_cluster_does_not_have_is_said_once():
+    problems = Problems()
+    for broker in (1, 2):
+        assert await problems.bounded(lack(), f"Broker {broker}") is None
+    assert problems.sentences == ["This cluster does not serve LIST_GROUPS."]
 
 
 async def test_an_answer_an_error_and_no_answer():
