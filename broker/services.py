@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from broker.authentication.scram_credentials import ScramCredentials
 from broker.authentication.tokens import DelegationTokens
@@ -18,6 +19,7 @@ from broker.metrics import BrokerMetrics
 from broker.producer_ids import ProducerIds
 from broker.quotas.client_quotas import ClientQuotas
 from broker.registry_offsets import RegistryOffsets
+from broker.requests.context import RequestContext
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
 from broker.topics import Topics
@@ -26,6 +28,13 @@ from replication.errors import StaleBrokerEpochError
 from replication.replica_manager import ReplicaManager
 from storage.compaction.log_cleaner import LogCleaner
 from storage.log_manager import LogManager
+
+
+class ProduceWatcher(Protocol):
+    """Is told about Produce requests, while somebody follows a record."""
+
+    def produce_received(self, context: RequestContext) -> None:
+        """A request is about to be handled."""
 
 
 @dataclass(slots=True)
@@ -60,6 +69,8 @@ class Services:
     """Decides what clients may do; None if there is no authorizer."""
     broker_epoch: int = -1
     """The czxid of this broker's registration; a request with an older one is for an earlier registration."""
+    produce_watchers: set[ProduceWatcher] = field(default_factory=set)
+    """Usually empty."""
 
     def acting_controller(self) -> Controller:
         """Return the controller if it is active on this broker. Raises NotControllerError."""

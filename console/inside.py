@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from console.inspection.registry import RegistryInspection
+from console.inspection.replication import ReplicationInspection
 from console.inspection.storage import StorageInspection
 
 
@@ -58,6 +59,10 @@ class Inside(Protocol):
     @property
     def storage(self) -> StorageInspection:
         """The files of the broker's logs."""
+
+    @property
+    def replication(self) -> ReplicationInspection:
+        """How far replicas are."""
 
     def traffic(self) -> Traffic:
         """Return the counters for charts. It is called every ten seconds, for an hour after somebody has looked."""

@@ -7,6 +7,7 @@ partition's is fenced; a newer one means that this broker does not know the new 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
 from protocol.sentinels import NO_EPOCH, NO_LEADER, UNKNOWN_BROKER_EPOCH
@@ -45,6 +46,19 @@ class PartitionEvents:
         """The log start offset of a follower has changed."""
 
 
+class PartitionWatcher(Protocol):
+    """Is told about records on their way, while somebody follows one."""
+
+    def appended(self, info: LogAppendInfo) -> None:
+        """The leader has appended a batch. The high watermark has not moved yet."""
+
+    def follower_fetched(self, replica_id: int, offset: int) -> None:
+        """A follower has requested records from `offset` on: it has all before."""
+
+    def high_watermark_moved(self, offset: int) -> None:
+        """The high watermark is `offset` now. Not called for a partition with one replica."""
+
+
 class Partition:
     """The state of one partition on one broker, as the controller last sent it."""
 
@@ -70,6 +84,7 @@ class Partition:
         "topic",
         "topic_id",
         "verification",
+        "watcher",
     )
 
     def __init__(
@@ -99,6 +114,7 @@ class Partition:
         self.rules = rules or LagRules()
         self.events = events or PartitionEvents()
         self.verification = TransactionVerification()
+        self.watcher: PartitionWatcher | None = None
         # Counted since this broker hosts the partition; the counts of a topic disappear with its partitions.
         self.produced_bytes = 0  # by clients
         self.produced_records = 0
@@ -290,6 +306,8 @@ class Partition:
             producer_id, sequence = producer_and_sequence(records)
             verification.check(guard, producer_id, sequence, is_open=log.producers.has_ongoing_transaction(producer_id))
         info = log.append_as_leader(records, self.leader_epoch, origin=origin)
+        if self.watcher is not None:
+            self.watcher.appended(info)
         if verification.guards:
             verification.appended(producer_and_sequence(records)[0])
         if not info.duplicate:
@@ -376,6 +394,8 @@ class Partition:
         self.check_follower(replica_id, NO_EPOCH)
         start_before = sync.progress[replica_id].log_start_offset
         moved = sync.fetched(replica_id, offset, log_start_offset, log.log_end_offset, broker_epoch)
+        if self.watcher is not None:
+            self.watcher.follower_fetched(replica_id, offset)
         if replica_id not in sync.isr:
             # This comes first: the high watermark waits for a replica that joins.
             self.events.non_isr_follower_fetched(self, replica_id)
@@ -420,6 +440,8 @@ class Partition:
         if advanced == current:
             return False
         log.update_high_watermark(advanced)
+        if self.watcher is not None:
+            self.watcher.high_watermark_moved(advanced)
         self.events.high_watermark_moved(self)
         return True
 

@@ -84,6 +84,9 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
         self, request: ProduceRequest, context: RequestContext
     ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
         """See the module docstring. Raises CloseConnectionError for an error under acks=0."""
+        if self._services.produce_watchers:
+            for watcher in self._services.produce_watchers:
+                watcher.produce_received(context)
         appends = _Appends(self._services, request, context)
         if request.transactional_id is not None and self._services.coordination.verifier.is_enabled:
             try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from broker.console.statistics import statistics, traffic
 from broker.inspection.registry import RegistryTree
+from broker.inspection.replication import Replication
 from broker.inspection.storage import LogStorage
 from broker.network.acceptor import Acceptor
 from broker.services import Services
@@ -20,6 +21,7 @@ class BrokerInside:
         self._acceptors = acceptors
         self.registry = RegistryTree(services.registry_access.registry)
         self.storage = LogStorage(services)
+        self.replication = Replication(services)
 
     @property
     def broker_id(self) -> int:

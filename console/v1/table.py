@@ -10,6 +10,7 @@ from console.v1 import (
     group_offsets,
     groups,
     inside_registry,
+    inside_replication,
     inside_storage,
     message_streams,
     messages,
@@ -40,4 +41,5 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *groups.OPERATIONS,
     *group_offsets.OPERATIONS,
     *inside_storage.OPERATIONS,
+    *inside_replication.OPERATIONS,
 )
