@@ -9,6 +9,7 @@ import { empty } from "/static/core/states.js";
 const VIEWS = {
   registry: { text: "Registry", load: () => import("/static/pages/inside_registry.js") },
   storage: { text: "Storage", load: () => import("/static/pages/inside_storage.js") },
+  replication: { text: "Replication", load: () => import("/static/pages/inside_replication.js") },
 };
 
 export async function show(root, view) {
