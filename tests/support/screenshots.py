@@ -46,6 +46,9 @@ PICTURES = (
     Picture("topics", "/topics", "KiB"),
     Picture("topic-partitions", "/topics/orders/partitions", "KiB"),
     Picture("topic-configuration", "/topics/customers/configuration?q=retention", "retention.ms", DARK),
+    Picture("inside-registry", "/inside/registry?path=/brokers/ids/1", "A live broker with its listeners", is_own=True),
+    Picture("inside-storage", "/inside/storage?topic=orders&partition=0&offset=40&step=3", "Step 3 of", is_own=True),
+    Picture("inside-replication", "/inside/replication?topic=orders&partition=0", "Follow a record", is_own=True),
     Picture("api", "/api-docs", "/api/v1/overview"),
 )
 

@@ -97,7 +97,7 @@ class Picture {
     let lane = this.lanes.get(one.broker_id);
     if (!lane) {
       const y = 24 + index * LANE;
-      const bar = svg("rect", { class: isLeader ? "leader" : "follower", x: LEFT, y: y + 6, width: 1, height: 14, rx: 3 });
+      const bar = svg("rect", { class: isLeader ? "leader" : "follower", x: LEFT, y: y + 6, width: 1, height: 14 });
       const mark = svg("circle", { class: isLeader ? "leader" : "follower", cy: y + 13, r: 7 });
       lane = { bar, mark };
       this.drawing.append(svg("text", { x: 0, y: y + 18 }, `broker ${one.broker_id}`), svg("rect", { class: "lane", x: LEFT, y: y + 6, width: RIGHT - LEFT, height: 14, rx: 3 }), bar, mark);
