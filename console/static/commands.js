@@ -2,7 +2,7 @@
 
 import { address, get, getSession } from "/static/core/api.js";
 
-export const COMMANDS = [topics, groups, changes];
+export const COMMANDS = [topics, groups, changes, inside];
 
 async function topics() {
   const found = await get("/api/v1/topics");
@@ -16,4 +16,10 @@ async function changes() {
 
 async function groups() {
   return (await import("/static/pages/groups.js")).groupCommands();
+}
+
+async function inside() {
+  const { broker_id } = await getSession();
+  if (broker_id === null) return [];
+  return ["registry", "storage", "replication"].map((name) => ({ text: `Inside: ${name}`, hint: "page", href: `/inside/${name}` }));
 }

@@ -219,3 +219,38 @@ async def test_records_are_never_open_to_everybody_if_there_is_an_authorizer(ope
     rights = Rights(Access(OnlyAlice({})), visitor, "/api", reads_all=True, acts=False)
     assert rights.sees(operation, ResourceType.TOPIC, "t") is seen
     assert Rights(None, visitor, "/api", reads_all=True, acts=False).sees(operation, ResourceType.TOPIC, "t")
+
+
+INSIDE = "/api/v1/inside"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "registry?path=/brokers/topics/{}",
+        "storage?topic={}&partition=0",
+        "storage/index?topic={}&partition=0&segment=0&index=offset",
+        "storage/batches?topic={}&partition=0&segment=0",
+        "storage/search?topic={}&partition=0&offset=0",
+        "replication?topic={}&partition=0",
+    ],
+)
+async def test_the_inside_of_hidden_topics_is_not_shown(broker: Broker, path: str) -> None:
+    assert (await read(broker, "reader", f"{INSIDE}/{path.format('seen')}")).status == 200
+    assert (await read(broker, "reader", f"{INSIDE}/{path.format('hidden')}")).status == 404
+    assert (await read(broker, "admin", f"{INSIDE}/{path.format('hidden')}")).status == 200
+
+
+async def test_hidden_topics_are_not_in_the_registry_tree(broker: Broker) -> None:
+    found = json.loads((await read(broker, "reader", f"{INSIDE}/registry?path=/brokers/topics")).text)
+    assert [one["name"] for one in found["children"]] == ["seen"]
+    assert (await read(broker, "reader", f"{INSIDE}/replication/events?topic=hidden&partition=0")).status == 404
+
+
+async def test_who_may_not_write_to_a_topic_cannot_follow_a_record(broker: Broker) -> None:
+    body = {"topic": "seen", "partition": 0, "value": "v"}
+    options: dict[str, Any] = {"method": "POST", "json": body}
+    refused = await ask(broker, f"{INSIDE}/replication/trace", auth=basic("reader", "reader-secret"), **options)
+    assert refused.status == 403
+    written = await ask(broker, f"{INSIDE}/replication/trace", auth=basic("admin", "admin-secret"), **options)
+    assert written.status == 200, written.text

@@ -95,3 +95,11 @@ async def test_the_console_of_another_cluster_says_where_it_is(console):
 async def test_an_unknown_view(inside):
     async with inside.at("/inside/none") as page:
         await expect(page.get_by_text("There is no such view")).to_be_visible()
+
+
+async def test_the_palette_offers_the_views(inside):
+    async with inside.at("/inside/none") as page:
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("inside: repl")
+        await page.get_by_role("option", name=re.compile("^Inside: replication")).click()
+        await expect(page).to_have_url(re.compile("/inside/replication$"))
