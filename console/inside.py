@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from console.inspection.rebalances import RebalanceInspection
 from console.inspection.registry import RegistryInspection
 from console.inspection.replication import ReplicationInspection
 from console.inspection.storage import StorageInspection
@@ -63,6 +64,10 @@ class Inside(Protocol):
     @property
     def replication(self) -> ReplicationInspection:
         """How far replicas are."""
+
+    @property
+    def rebalances(self) -> RebalanceInspection:
+        """What happens in groups."""
 
     def traffic(self) -> Traffic:
         """Return the counters for charts. It is called every ten seconds, for an hour after somebody has looked."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.console.statistics import statistics, traffic
+from broker.inspection.rebalances import Rebalances
 from broker.inspection.registry import RegistryTree
 from broker.inspection.replication import Replication
 from broker.inspection.storage import LogStorage
@@ -22,6 +23,7 @@ class BrokerInside:
         self.registry = RegistryTree(services.registry_access.registry)
         self.storage = LogStorage(services)
         self.replication = Replication(services)
+        self.rebalances = Rebalances(services)
 
     @property
     def broker_id(self) -> int:

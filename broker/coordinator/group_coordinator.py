@@ -63,6 +63,8 @@ class GroupCoordinator:
         self._classic = ClassicGroups(
             config, now_ms=now_ms, new_uuid=self._new_uuid, call_later=call_later, store=self._store.store_group
         )
+        self.watchers = self._classic.watchers
+        """Of groups of both protocols."""
         self._partitions = GroupPartitions(
             log,
             now_ms=now_ms,

@@ -9,6 +9,7 @@ from console.v1 import (
     brokers,
     group_offsets,
     groups,
+    inside_groups,
     inside_registry,
     inside_replication,
     inside_storage,
@@ -42,4 +43,5 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *group_offsets.OPERATIONS,
     *inside_storage.OPERATIONS,
     *inside_replication.OPERATIONS,
+    *inside_groups.OPERATIONS,
 )

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from broker.coordinator.classic.decision import Write
+from broker.coordinator.classic.decision import SESSION, Write
 from broker.coordinator.classic.group import Group
 from broker.coordinator.classic.membership import Membership
 from broker.coordinator.group_timers import CallLater, TimerKey, change_timers
+from broker.coordinator.group_watchers import GroupWatchers
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 
@@ -34,6 +35,7 @@ class ClassicGroups:
         store: Callable[[Group, Mapping[str, bytes], Callable[[ErrorCode], None]], object],
     ) -> None:
         """store: see `GroupStore.store_group`."""
+        self.watchers = GroupWatchers()
         self._config = config
         self._now_ms = now_ms
         self._new_uuid = new_uuid
@@ -46,6 +48,8 @@ class ClassicGroups:
         step = Membership(group, self._config, self._now_ms, self._new_uuid)
         yield step
         self._carry_out(step)
+        if self.watchers:
+            self.watchers.tell(group)
 
     def _carry_out(self, step: Membership) -> None:
         group, decision = step.group, step.take_decision()
@@ -63,5 +67,8 @@ class ClassicGroups:
 
     def _expired(self, group: Group, key: TimerKey) -> None:
         del group.timers[key]
+        kind, member_id = key
+        if self.watchers and kind == SESSION:
+            self.watchers.tell(group, member_id)
         with self.step(group) as step:
             step.expired(*key)

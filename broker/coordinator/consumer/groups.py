@@ -136,6 +136,8 @@ class ConsumerGroups:
             return
         epoch = group.assignment_epoch
         self._set_timers(group, apply_decision(group, decision))
+        if self._classic.watchers:
+            self._classic.watchers.tell(group)
         if group.assignment_epoch != epoch:
             logger.info("group %s has %d members in epoch %d", group.group_id, len(group.members), group.epoch)
 
