@@ -28,9 +28,11 @@ NAME = "broker.settings.store"
 
 @pytest.fixture(autouse=True)
 def levels_as_before():
-    """Levels belong to the process."""
+    """Levels belong to the process: the fixtures of `ottla.testing`, for example, set some until the session ends."""
     names = [None, NAME, "broker.settings", "broker", "storage"]
     before = {name: logging.getLogger(name).level for name in names}
+    for name in names[1:]:
+        logging.getLogger(name).setLevel(logging.NOTSET)
     yield
     for name, level in before.items():
         logging.getLogger(name).setLevel(level)
