@@ -10,7 +10,8 @@ from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from support.console_pages import LOOKS, accessibility_problems, overflow
+from support.console_pages import LOOKS, accessibility_problems, console_pages, overflow
+from support.mock_cluster import MockCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -182,3 +183,42 @@ async def test_a_topic_is_deleted_when_its_name_was_typed(console, admin, look):
         await expect(page.get_by_text(f"Topic {name} was deleted.")).to_be_visible()
         await expect(page).to_have_url(re.compile("/topics$"))
     assert name not in await admin.list_topics()
+
+
+async def test_of_ten_thousand_topics_only_those_in_view_are_in_the_page(console, admin):
+    names = [f"topic-{number:05}" for number in range(10_000)]
+    one = {"is_internal": False, "partitions": 3, "replication_factor": 1, "under_replicated": 0, "offline": 0}
+    many = {"topics": [{"name": name} | one for name in names]}
+    async with console.at("/topics/nobody", allowed_error="404") as page:
+        await page.route("**/api/v1/topics", lambda route: route.fulfill(json=many))
+        await page.get_by_role("link", name="All topics").click()
+        await expect(page.get_by_role("status").get_by_text("10,000 topics")).to_be_visible()
+        rows = page.locator("tbody tr")
+        assert await rows.count() < 200
+        await page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        await expect(page.get_by_role("link", name="topic-09999")).to_be_visible()
+        assert await rows.count() < 200
+        await page.get_by_role("searchbox").fill("0777")
+        await expect(page.get_by_text("11 of 10,000 topics")).to_be_visible()
+        await expect(page.get_by_role("link", name="topic-07770")).to_be_visible()
+
+
+async def test_what_is_not_known_is_said_above_what_is(console, admin):
+    async with console.at("/topics/nobody", allowed_error="404") as page:
+        silent = {"time_ms": 1, "topics": [], "problems": ["Broker 2 did not answer within 3 s."]}
+        await page.route("**/api/v1/topic-statistics", lambda route: route.fulfill(json=silent))
+        await page.get_by_role("link", name="All topics").click()
+        await expect(page.get_by_text("Broker 2 did not answer within 3 s.")).to_be_visible()
+        await expect(page.get_by_role("row", name="orders").get_by_role("cell").nth(3)).to_have_text("–")
+
+
+async def test_topics_of_a_cluster_that_is_not_ours(browser):
+    cluster = MockCluster()
+    async with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        await producer.send("orders", b"first", partition=0)  # creates the topic
+    async with console_pages(browser, cluster.bootstrap) as pages, pages.at("/topics") as page:
+        await page.get_by_role("link", name="orders").click()
+        await page.get_by_role("link", name="Partitions").click()
+        await expect(page.locator("tbody tr").first.get_by_role("cell").nth(5)).to_have_text("1")
+        await page.get_by_role("link", name="Danger").click()
+        await expect(page.get_by_role("button", name="Delete topic…")).to_be_enabled()

@@ -18,16 +18,22 @@ export async function show(root, view, topic) {
   let rows = [];
   let moves = [];
   let sentences = [];
+  let silent = [];
   const ask = async (signal) => {
-    const [state, logs, moving] = await Promise.all([
+    const [state, logs] = await Promise.all([
       get(address`/api/v1/topics/${topic.name}`, { signal }),
       get(address`/api/v1/topics/${topic.name}/partitions`, { signal }),
-      get("/api/v1/reassignments", { signal }).catch((error) => ({ moves: [], problems: [`Reassignments: ${error.message}`] })),
     ]);
     const found = new Map(logs.partitions.map((one) => [one.partition, one]));
     rows = state.states.map((one) => withLogs(one, found.get(one.partition)));
-    moves = moving.moves.filter((one) => one.topic === topic.name);
-    sentences = [...new Set([...logs.problems, ...moving.problems])];
+    sentences = logs.problems;
+  };
+  // Apart from the partitions: a cluster without a controller does not hold the page.
+  const askMoves = async (signal) => {
+    const found = await get("/api/v1/reassignments", { signal });
+    moves = found.moves.filter((one) => one.topic === topic.name);
+    silent = found.problems;
+    draw();
   };
   const [{ may_change }] = await Promise.all([getSession(), ask(view.signal)]);
   const table = new Table({ columns: columns(), key: (row) => row.partition, caption: "Partitions", signal: view.signal, query: view.query });
@@ -36,15 +42,19 @@ export async function show(root, view, topic) {
   const leaders = h("div", { class: "bars" });
   const sizes = h("div", { class: "bars" });
   const draw = () => {
-    replace(notes, problems(sentences));
+    replace(notes, problems([...new Set([...sentences, ...silent])]));
     moving.hidden = moves.length === 0;
     replace(moving, moves.length > 0 && movesInProgress(moves, may_change, again));
     replace(leaders, bars(perBroker(rows, (row) => (row.leader === null ? [] : [[row.leader, 1]])), count));
     replace(sizes, bars(perBroker(rows, (row) => row.logs.map((log) => [log.broker_id, log.size_bytes])), bytes));
     table.update(rows);
   };
-  const again = poll(PERIOD_MS, async (signal) => (await ask(signal), draw()), view.signal, (error) => replace(notes, failed(error)));
+  const tell = (error) => replace(notes, failed(error));
+  const askAgain = poll(PERIOD_MS, async (signal) => (await ask(signal), draw()), view.signal, tell);
+  const askMovesAgain = poll(PERIOD_MS, askMoves, view.signal, tell);
+  const again = () => (askAgain(), askMovesAgain());
   draw();
+  askMovesAgain();
   root.append(h("div", { class: "stack" },
     notes,
     may_change && h("div", { class: "row" },
