@@ -10,6 +10,7 @@ const VIEWS = {
   registry: { text: "Registry", load: () => import("/static/pages/inside_registry.js") },
   storage: { text: "Storage", load: () => import("/static/pages/inside_storage.js") },
   replication: { text: "Replication", load: () => import("/static/pages/inside_replication.js") },
+  groups: { text: "Rebalances", load: () => import("/static/pages/inside_groups.js") },
 };
 
 export async function show(root, view) {

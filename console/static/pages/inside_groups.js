@@ -1,0 +1,60 @@
+// The timeline of a group, live from its coordinator: generations, and members that join, get their assignment or leave.
+
+import { events, get, withQuery } from "/static/core/api.js";
+import { h, replace } from "/static/core/dom.js";
+import { clockTime } from "/static/core/format.js";
+import { badge } from "/static/core/parts.js";
+import { navigate } from "/static/core/router.js";
+import { empty } from "/static/core/states.js";
+
+const SHOWN = 500;
+const API = "/api/v1/inside/groups/events";
+const WORDS = {
+  STATE: (one) => ["The group is ", badge(one.value, { Stable: "good", Empty: "", Dead: "bad" }[one.value] ?? "warn")],
+  GENERATION: (one) => [h("strong", {}, `Generation ${one.value}`)],
+  JOINED: (one) => [member(one), " joins"],
+  REJOINING: (one) => [member(one), " joins again"],
+  SYNCED: (one) => [member(one), " has its assignment"],
+  EXPIRED: (one) => [member(one), " sent no heartbeat in time"],
+  LEFT: (one) => [member(one), " is no longer a member"],
+};
+
+const member = (one) => h("span", { class: "mono small" }, one.client_id ? `${one.client_id} (${one.value})` : one.value);
+
+export async function show(root, view) {
+  const group = view.query.get("group");
+  const input = h("input", { id: "inside-group", autocomplete: "off", spellcheck: "false", required: true, value: group ?? "" });
+  const go = (event) => {
+    event.preventDefault();
+    navigate(withQuery("/inside/groups", { group: input.value }));
+    view.refresh();
+  };
+  const live = h("span", { role: "status" });
+  const list = h("ol", { class: "inside-list inside-timeline", reversed: true, tabindex: "0", "aria-label": "Events, the newest first" });
+  root.append(h("div", { class: "stack" },
+    h("form", { class: "card row", onsubmit: go, "aria-label": "Group" }, h("label", { for: "inside-group" }, "Group"), input, h("button", { class: "primary" }, "Show")),
+    group ? h("section", { class: "card stack" }, h("div", { class: "row" }, h("h2", {}, `Timeline of ${group}`), live), list)
+      : empty("Choose a group", h("p", {}, "Its coordinator tells what happens in it while you look: a rebalance shows as a generation with its members."))));
+  if (!group) return;
+  let stream = null;
+  const open = () => {
+    stream?.abort();
+    stream = new AbortController();
+    replace(list);
+    events(withQuery(API, { group }), {
+      group: (one) => {
+        list.prepend(h("li", {}, h("span", {}, WORDS[one.kind]?.(one) ?? one.kind), h("span", { class: "muted" }, clockTime(one.at_ms))));
+        while (list.children.length > SHOWN) list.lastChild.remove();
+      },
+      open: () => replace(live, badge("live", "good")),
+      lost: (isOver) => (isOver ? explain() : replace(live, badge("connecting again", "warn"))),
+    }, stream.signal);
+  };
+  // A stream that is refused does not say why: an ordinary request does.
+  const explain = () => get(API, { query: { group }, signal: view.signal }).catch((error) => {
+    if (!view.signal.aborted) replace(live, h("span", { class: "notice", role: "alert" }, error.message));
+  });
+  document.addEventListener("visibilitychange", () => (document.hidden ? stream.abort() : open()), { signal: view.signal });
+  view.signal.addEventListener("abort", () => stream.abort(), { once: true });
+  open();
+}

@@ -1,0 +1,51 @@
+"""The timeline of a group in the console of its coordinator."""
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from client.admin.admin import Admin
+from client.consumer.group_metadata import OffsetAndMetadata
+from client.topic_partition import TopicPartition
+from support.console import console_broker
+from support.console_pages import LOOKS, ConsolePages, accessibility_problems, overflow
+from support.own_console import own_console
+from support.polling import until
+from support.quick_groups import BROKER_SETTINGS, quick_consumer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def own_broker(tmp_path_factory):
+    settings = BROKER_SETTINGS | {"offsets.topic.num.partitions": "1"}
+    async with console_broker(tmp_path_factory.mktemp("inside"), settings) as running:
+        async with Admin(bootstrap_servers=running.bootstrap_servers) as admin:
+            await admin.create_topic("t", 2)
+            await admin.alter_group_offsets("ready", {TopicPartition("t", 0): OffsetAndMetadata(0)})
+        groups = running.services.coordination.groups
+        await until(lambda: not isinstance(groups.find("readers"), int), "the broker coordinates groups")
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def inside(browser, own_broker):
+    async with own_console(own_broker) as rest:
+        yield ConsolePages(browser, rest)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_a_rebalance_appears_as_it_happens(inside, own_broker, look):
+    async with inside.at("/inside/groups?group=readers", **LOOKS[look]) as page:
+        await expect(page.get_by_text("live", exact=True)).to_be_visible()
+        async with quick_consumer(own_broker.bootstrap_servers, "t", group_id="readers", client_id="reader-1"):
+            await expect(page.locator(".inside-timeline")).to_contain_text("has its assignment")
+            await expect(page.locator(".inside-timeline")).to_contain_text("reader-1")
+        await expect(page.get_by_text("is no longer a member").first).to_be_visible()
+        assert await overflow(page) <= 0
+        assert await accessibility_problems(page) == []
+
+
+async def test_without_a_group(inside):
+    async with inside.at("/inside/groups") as page:
+        await expect(page.get_by_text("Choose a group")).to_be_visible()
