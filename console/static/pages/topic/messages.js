@@ -1,0 +1,348 @@
+// The records of a topic: pages in both directions, search, and the live tail. What is shown is in the query.
+
+import { address, events, get, withQuery } from "/static/core/api.js";
+import { h, replace, setText } from "/static/core/dom.js";
+import { count, plural, time } from "/static/core/format.js";
+import { addCommands } from "/static/core/palette.js";
+import { navigate, setQuery } from "/static/core/router.js";
+import { empty, failed } from "/static/core/states.js";
+import { showRecord, transaction } from "/static/pages/topic/record_panel.js";
+
+const FILTERS = ["value", "key", "header", "path", "regex"];
+const SELECTION = ["from", "at", "direction", "partitions", "transactions", "key_decoder", "value_decoder", ...FILTERS];
+const DECODERS = ["auto", "text", "json", "hex", "base64", "messagepack", "cbor", "int32", "int64", "uuid", "internal"];
+const MOST_ROWS = 500;
+
+export function show(root, view) {
+  new Messages(root, view, view.params.topic);
+}
+
+class Messages {
+  constructor(root, view, topic) {
+    Object.assign(this, { view, topic, rows: [], work: null, panelWork: null, listKey: null, shown: null });
+    this.status = h("p", { class: "grow muted records-status", role: "status" });
+    this.controls = h("div", { class: "row" });
+    this.notices = h("div", {});
+    this.body = h("tbody", {});
+    this.table = h("div", { class: "table-wrap" },
+      h("table", { class: "records" }, h("caption", { class: "visually-hidden" }, "Records"),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "when" }, "Time"), h("th", { scope: "col", class: "number part" }, "Partition"),
+          h("th", { scope: "col", class: "number at" }, "Offset"), h("th", { scope: "col", class: "key" }, "Key"), h("th", { scope: "col" }, "Value"))),
+        this.body));
+    this.nothing = h("div", { hidden: true });
+    this.panel = h("aside", { class: "card stack", "aria-label": "Record", hidden: true });
+    this.area = h("div", { class: "messages" }, h("div", { class: "stack" }, this.table, this.nothing), this.panel);
+    this.form = this.makeForm();
+    root.append(h("div", { class: "stack" }, this.form, h("div", { class: "row" }, this.status, this.controls), this.notices, this.area));
+    this.body.addEventListener("keydown", (event) => this.onKey(event));
+    this.body.addEventListener("click", (event) => this.onClick(event));
+    root.addEventListener("keydown", (event) => event.key === "Escape" && this.shown && this.closeRecord());
+    addCommands(() => [
+      { text: `Follow ${topic} live`, hint: "topic", href: address`/topics/${topic}/messages?live=1` },
+      { text: `Newest records of ${topic}`, hint: "topic", href: address`/topics/${topic}/messages` },
+    ], view.signal);
+    view.onquery = (query) => this.follow(query);
+    this.follow(view.query);
+  }
+
+  // -- the query ------------------------------------------------------------------------------------------------------
+
+  follow(query) {
+    this.query = query;
+    const key = JSON.stringify([...SELECTION, "live"].map((name) => query.get(name)));
+    if (key !== this.listKey) {
+      this.listKey = key;
+      this.fillForm();
+      this.load();
+    }
+    const record = query.get("record");
+    if (record !== this.shown) this.openRecord(record);
+  }
+
+  selection() {
+    return Object.fromEntries(SELECTION.map((name) => [name, this.query.get(name)]));
+  }
+
+  get isSearch() {
+    return FILTERS.some((name) => this.query.get(name));
+  }
+
+  path(what = "") {
+    return address`/api/v1/topics/${this.topic}/records` + what;
+  }
+
+  // -- the form -------------------------------------------------------------------------------------------------------
+
+  makeForm() {
+    const select = (name, label, options) => labelled(label, h("select", { name }, options.map(([value, text]) => h("option", { value }, text))));
+    const input = (name, label, placeholder) => labelled(label, h("input", { name, placeholder, autocomplete: "off", spellcheck: "false" }));
+    const decoders = DECODERS.map((name) => [name === "auto" ? "" : name, name]);
+    this.moment = h("input", { name: "number", "aria-label": "Offset", inputmode: "numeric", size: "12" });
+    this.when = h("input", { name: "moment", type: "datetime-local", step: "1", "aria-label": "Time" });
+    this.filters = h("details", {}, h("summary", {}, "Filter"),
+      h("div", { class: "filters" },
+        input("value", "Value contains", "text"), input("key", "Key contains", "text"), input("header", "Header", "text or name=text"),
+        input("path", "JSON path", '$.user.id == 5'), input("regex", "Regular expression", "RE2, in key or value")));
+    const form = h("form", { class: "card stack", onsubmit: (event) => (event.preventDefault(), this.apply()), onchange: () => this.showFields() },
+      h("div", { class: "row" },
+        select("start", "Start", [["newest", "Newest"], ["oldest", "Oldest"], ["offset", "Offset"], ["time", "Time"]]), this.moment, this.when,
+        input("partitions", "Partitions", "all"), select("key_decoder", "Key as", decoders), select("value_decoder", "Value as", decoders),
+        h("label", { class: "check" }, h("input", { type: "checkbox", name: "transactions" }), " aborted and open transactions, too")),
+      this.filters,
+      h("div", { class: "row" }, h("button", { class: "primary" }, "Show"), h("button", { type: "button", onclick: () => this.clear() }, "Clear"),
+        h("button", { type: "button", onclick: () => this.apply({ live: "1" }) }, "Live")));
+    return form;
+  }
+
+  fillForm() {
+    const { elements } = this.form;
+    const [start, value = ""] = (this.query.get("from") ?? "newest").split(":");
+    elements.start.value = start;
+    this.moment.value = start === "offset" ? value : "";
+    this.when.value = start === "time" && value ? localTime(Number(value)) : "";
+    for (const name of ["partitions", "key_decoder", "value_decoder", ...FILTERS]) elements[name].value = this.query.get(name) ?? "";
+    elements.transactions.checked = this.query.get("transactions") === "all";
+    if (this.isSearch) this.filters.open = true;
+    this.showFields();
+  }
+
+  showFields() {
+    const start = this.form.elements.start.value;
+    this.moment.hidden = start !== "offset";
+    this.when.hidden = start !== "time";
+  }
+
+  apply(more = {}) {
+    const { elements } = this.form;
+    const start = elements.start.value;
+    const from = { newest: null, oldest: "oldest", offset: `offset:${this.moment.value.trim() || 0}`, time: `time:${new Date(this.when.value || Date.now()).getTime()}` }[start];
+    const changes = { from, at: null, direction: null, live: null, record: null, part: null, transactions: elements.transactions.checked ? "all" : null, ...more };
+    for (const name of ["partitions", "key_decoder", "value_decoder", ...FILTERS]) changes[name] = elements[name].value.trim();
+    changes.partitions = changes.partitions.replaceAll(" ", "");
+    const before = location.search;
+    setQuery(changes, { push: true });
+    if (location.search === before) this.load();
+  }
+
+  clear() {
+    this.filters.open = false;
+    navigate(address`/topics/${this.topic}/messages`);
+  }
+
+  // -- the list -------------------------------------------------------------------------------------------------------
+
+  load() {
+    this.work?.abort();
+    this.work = new AbortController();
+    this.view.signal.addEventListener("abort", () => this.work.abort(), { once: true });
+    replace(this.notices);
+    this.rows = []; // the same record may be decoded in another way now
+    if (this.query.get("live")) this.startTail();
+    else if (this.isSearch) this.startSearch();
+    else this.loadPage();
+  }
+
+  async loadPage() {
+    const { signal } = this.work;
+    const slow = setTimeout(() => setText(this.status, "Loading…"), 200);
+    try {
+      const page = await get(this.path(), { query: this.selection(), signal });
+      const isNewer = (this.query.get("direction") ?? (this.query.get("from") ? "newer" : "older")) === "newer";
+      this.draw(page.records);
+      const total = page.ranges.reduce((sum, one) => sum + one.end - one.start, 0);
+      setText(this.status, page.records.length ? `${plural(page.records.length, "record")} of about ${count(total)}` : "");
+      this.warn(page.errors, page.left_out);
+      this.showNothing(total ? "No records here" : "This topic has no records");
+      const move = (at, direction, text) => h("button", { type: "button", disabled: !at, onclick: () => setQuery({ at, direction, record: null, part: null }, { push: true }) }, text);
+      const [before, after] = isNewer ? [["older", "← Older"], ["newer", "Newer →"]] : [["newer", "← Newer"], ["older", "Older →"]];
+      replace(this.controls, [before, after].map(([direction, text]) => move(page[direction], direction, text)), this.downloads());
+    } catch (error) {
+      this.fail(error, signal);
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  downloads() {
+    const link = (format, text) => h("a", { class: "button", download: "", href: withQuery(this.path(":download"), { ...this.selection(), format }) }, text);
+    return h("details", { class: "menu" }, h("summary", { class: "button" }, "Download"), h("div", { class: "card stack" }, link("jsonl", "JSON lines"), link("csv", "CSV")));
+  }
+
+  startSearch() {
+    const { signal } = this.work;
+    this.draw([]);
+    this.nothing.hidden = true;
+    const stop = h("button", { type: "button", onclick: () => (this.work.abort(), this.searched(progress, true)) }, "Stop");
+    let progress = { scanned: 0, matched: 0, at: null, is_complete: false, errors: [] };
+    setText(this.status, "Searching…");
+    replace(this.controls, stop);
+    const work = this.work;
+    const tell = (data) => {
+      progress = data;
+      setText(this.status, `${plural(data.matched, "match", "matches")} in ${plural(data.scanned, "record")}…`);
+    };
+    events(withQuery(this.path(":search"), this.selection()), {
+      records: ({ records }) => this.draw([...this.rows, ...records].slice(0, MOST_ROWS)),
+      progress: tell,
+      end: (data) => (work.abort(), tell(data), this.searched(data)),
+      lost: () => this.explain(work),
+    }, signal);
+  }
+
+  searched(data, isStopped = false) {
+    setText(this.status, `${plural(data.matched, "match", "matches")} in ${plural(data.scanned, "record")}${data.is_complete ? "" : isStopped ? ", stopped" : ", not all"}`);
+    const direction = this.query.get("direction") ?? (this.query.get("from") ? "newer" : "older");
+    const next = h("button", { type: "button", onclick: () => setQuery({ at: data.at, direction, record: null }, { push: true }) }, "Continue the search");
+    replace(this.controls, !data.is_complete && data.at && next, this.downloads());
+    this.warn(data.errors, 0);
+    this.showNothing(data.is_complete ? "No record matches" : "No match so far");
+  }
+
+  startTail(at = null) {
+    const { work } = this;
+    let last = at;
+    if (!at) this.draw([]);
+    this.skipped = at ? this.skipped : 0;
+    const told = () => `Live: ${plural(this.rows.length, "record")}${this.skipped ? `, ${count(this.skipped)} too many to show` : ""}`;
+    setText(this.status, at ? told() : "Live: waiting for records…");
+    this.nothing.hidden = true;
+    const pause = h("button", { type: "button", onclick: () => {
+      work.abort();
+      setText(this.status, `${told()}. Paused.`);
+      replace(this.controls, h("button", { type: "button", class: "primary", onclick: () => (this.work = this.nextWork(), this.startTail(last)) }, "Resume"), stop);
+    } }, "Pause");
+    const stop = h("button", { type: "button", onclick: () => setQuery({ live: null }) }, "End live view");
+    replace(this.controls, pause, stop);
+    events(withQuery(this.path(":tail"), { ...this.selection(), at: last }), {
+      records: (data) => {
+        last = data.at;
+        this.skipped += data.skipped;
+        this.draw([...data.records.reverse(), ...this.rows].slice(0, MOST_ROWS));
+        setText(this.status, told());
+      },
+      lost: (isClosed) => {
+        if (isClosed) return this.explain(work);
+        if (!last) return undefined; // the browser opens the stream again, at the end
+        work.abort();
+        this.work = this.nextWork();
+        setTimeout(() => this.work.signal.aborted || this.startTail(last), 1000);
+        return undefined;
+      },
+    }, work.signal);
+  }
+
+  nextWork() {
+    const work = new AbortController();
+    this.view.signal.addEventListener("abort", () => work.abort(), { once: true });
+    return work;
+  }
+
+  // A stream does not tell why it was refused: a search of one record with the same parameters does.
+  async explain(work) {
+    if (work.signal.aborted) return;
+    work.abort();
+    try {
+      await get(this.path(":search"), { query: { ...this.selection(), max_scanned: 1 } });
+      throw new Error("The connection was lost.");
+    } catch (error) {
+      this.fail(error, this.view.signal);
+    }
+  }
+
+  fail(error, signal) {
+    if (signal.aborted) return;
+    setText(this.status, "");
+    replace(this.controls);
+    replace(this.notices, failed(error, () => this.load()));
+  }
+
+  warn(errors, leftOut) {
+    const messages = new Map();
+    for (const { partition, message } of errors) messages.set(message, [...(messages.get(message) ?? []), partition]);
+    replace(this.notices,
+      [...messages].map(([message, partitions]) => h("p", { class: "notice", role: "alert" }, `Without partition ${partitions.slice(0, 20).join(", ")}${partitions.length > 20 ? ", …" : ""}: ${message}.`)),
+      leftOut > 0 && h("p", { class: "notice" }, `${plural(leftOut, "partition")} left out: choose some above.`));
+  }
+
+  showNothing(title) {
+    this.nothing.hidden = this.rows.length > 0;
+    this.table.hidden = !this.nothing.hidden;
+    replace(this.nothing, empty(title));
+  }
+
+  draw(records) {
+    const known = new Map(this.rows.map((one) => [placeOf(one), one]));
+    this.rows = records.map((one) => known.get(placeOf(one)) ?? one);
+    this.table.hidden = false;
+    replace(this.body, this.rows.map((one) => (one.node ??= this.row(one))));
+    this.mark();
+  }
+
+  row(record) {
+    const place = placeOf(record);
+    return h("tr", { "data-place": place },
+      h("td", { class: "when" }, time(record.timestamp)), h("td", { class: "number part" }, record.partition),
+      h("th", { scope: "row", class: "number at" }, h("a", { href: "#", "data-record": place }, String(record.offset))),
+      h("td", { class: "key mono" }, preview(record.key)),
+      h("td", { class: "mono" }, record.error ? h("span", { class: "badge", "data-kind": "bad" }, record.error) : [record.transaction && record.transaction !== "committed" && [transaction(record), " "], preview(record.value)]));
+  }
+
+  // -- one record -----------------------------------------------------------------------------------------------------
+
+  onClick(event) {
+    const place = event.target.closest("tr")?.dataset.place;
+    if (!place || event.metaKey || event.ctrlKey || getSelection().toString()) return;
+    event.preventDefault();
+    event.stopPropagation();
+    setQuery({ record: place }, { push: true });
+  }
+
+  onKey(event) {
+    const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+    const next = step && event.target.closest("tr")?.[step];
+    if (!next) return;
+    event.preventDefault();
+    next.querySelector("a").focus();
+    if (this.shown) setQuery({ record: next.dataset.place });
+  }
+
+  openRecord(place) {
+    this.panelWork?.abort();
+    this.shown = place;
+    this.panel.hidden = !place;
+    this.mark();
+    if (!place) return;
+    this.panelWork = new AbortController();
+    this.view.signal.addEventListener("abort", () => this.panelWork.abort(), { once: true });
+    const decoders = { key_decoder: this.query.get("key_decoder"), value_decoder: this.query.get("value_decoder") };
+    showRecord(this.panel, this.topic, place, { decoders, part: this.query.get("part"), close: () => this.closeRecord(), signal: this.panelWork.signal });
+    if (matchMedia("(max-width: 900px)").matches) this.panel.scrollIntoView({ block: "nearest" });
+  }
+
+  closeRecord() {
+    const place = this.shown;
+    setQuery({ record: null, part: null }, { push: true });
+    this.body.querySelector(`tr[data-place="${place}"] a`)?.focus();
+  }
+
+  mark() {
+    for (const row of this.body.children) row.toggleAttribute("data-open", row.dataset.place === this.shown);
+    this.area.toggleAttribute("data-open", Boolean(this.shown));
+  }
+}
+
+const placeOf = (record) => `${record.partition}:${record.offset}`;
+
+function preview(content) {
+  if (!content) return h("span", { class: "muted" }, "null");
+  return h("span", { class: "preview", title: content.error }, content.text.slice(0, 300));
+}
+
+function labelled(label, control) {
+  return h("label", { class: "inline" }, h("span", { class: "small muted" }, label), control);
+}
+
+function localTime(ms) {
+  const date = new Date(ms);
+  return new Date(ms - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}

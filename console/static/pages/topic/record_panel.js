@@ -1,0 +1,99 @@
+// One record with all that is known about it: value, key, headers, metadata.
+
+import { address, get } from "/static/core/api.js";
+import { h, replace } from "/static/core/dom.js";
+import { bytes, count, time } from "/static/core/format.js";
+import { badge, copyButton } from "/static/core/parts.js";
+import { setQuery } from "/static/core/router.js";
+import { failed, loading } from "/static/core/states.js";
+import { jsonTree } from "/static/pages/topic/json_tree.js";
+
+const PARTS = [["value", "Value"], ["key", "Key"], ["headers", "Headers"], ["metadata", "Metadata"]];
+
+// Shows the record "PARTITION:OFFSET" in a node. decoders: the parameters of the request; part: the name of the part.
+export async function showRecord(root, topic, place, { decoders, part, close, signal }) {
+  const [partition, offset] = place.split(":");
+  const path = address`/api/v1/topics/${topic}/partitions/${partition}/records/${offset}`;
+  const body = h("div", { role: "tabpanel", tabindex: "0", "aria-label": "Part of the record" });
+  const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Parts of the record" });
+  const actions = h("div", { class: "row" });
+  replace(root,
+    h("div", { class: "row" }, h("h2", { class: "grow" }, `Partition ${partition}, offset ${offset}`),
+      h("button", { type: "button", class: "quiet", "aria-label": "Close the record", onclick: close }, "×")),
+    actions, list, body);
+  const done = loading(body);
+  let record;
+  try {
+    record = await get(path, { query: decoders, signal });
+  } catch (error) {
+    done();
+    if (!signal.aborted) replace(body, failed(error));
+    return;
+  }
+  done();
+  const content = () => (selected === "key" || selected === "value" ? record[selected] : null);
+  let selected = PARTS.some(([name]) => name === part) ? part : "value";
+  function draw() {
+    replace(list, PARTS.map(([name, text]) =>
+      h("button", { type: "button", role: "tab", class: "quiet", "aria-selected": String(name === selected), tabindex: name === selected ? "0" : "-1", onclick: () => choose(name), onkeydown: onKey },
+        name === "headers" ? `${text} (${record.headers.length})` : text)));
+    replace(body, selected === "headers" ? headers(record) : selected === "metadata" ? metadata(record) : contentOf(content(), `${path}/${selected}`));
+    replace(actions,
+      content() && copyButton(() => content().text, `Copy ${selected}`));
+  }
+  function choose(name) {
+    selected = name;
+    draw();
+    setQuery({ part: name === "value" ? null : name });
+  }
+  function onKey(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const index = PARTS.findIndex(([name]) => name === selected);
+    choose(PARTS[(index + step + PARTS.length) % PARTS.length][0]);
+    list.querySelector("[aria-selected=true]").focus();
+  }
+  draw();
+}
+
+function contentOf(content, path) {
+  if (!content) return h("p", { class: "muted" }, "null");
+  const tree = content.is_json ? jsonTree(content.text) : null;
+  return h("div", { class: "stack" },
+    h("p", { class: "small muted" }, `${content.decoder} · ${bytes(content.size)}`, content.schema_id !== null && ` · schema ${content.schema_id}`, " · ",
+      h("a", { href: path, download: "" }, "Download the bytes")),
+    content.error && h("p", { class: "notice" }, `It ${content.error}.`),
+    content.is_truncated && h("p", { class: "notice" }, "Only the beginning is shown."),
+    tree ?? h("pre", {}, content.text),
+    tree && h("details", {}, h("summary", {}, "As text"), h("pre", {}, content.text)));
+}
+
+function headers(record) {
+  if (!record.headers.length) return h("p", { class: "muted" }, "No headers");
+  return h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, "Value"))),
+    h("tbody", {}, record.headers.map(({ name, value }) =>
+      h("tr", {}, h("th", { scope: "row", class: "mono" }, name), h("td", { class: "mono" }, value ? value.text : h("span", { class: "muted" }, "null"))))));
+}
+
+function metadata(record) {
+  const { batch } = record;
+  const rows = [
+    ["Timestamp", record.timestamp === null ? "none" : `${time(record.timestamp)} (${record.timestamp})`],
+    ["Set by", record.timestamp_type === "create" ? "the producer" : "the broker"],
+    ["Key", record.key ? bytes(record.key.size) : "null"],
+    ["Value", record.value ? bytes(record.value.size) : "null: a tombstone"],
+    ["Transaction", record.transaction ? transaction(record) : "none"],
+    ["Producer", batch.producer_id === null ? "without idempotence" : `id ${batch.producer_id}, epoch ${batch.producer_epoch}`],
+    ["Sequence number", record.sequence ?? "none"],
+    ["Batch", `offsets ${batch.base_offset} to ${batch.last_offset}, ${count(batch.record_count)} records, ${bytes(batch.size)}`],
+    ["Compression", batch.compression],
+    ["Leader epoch", batch.leader_epoch],
+    ["Message format", batch.format],
+  ];
+  return h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))));
+}
+
+export function transaction(record) {
+  return badge(record.transaction, { committed: "good", aborted: "bad", open: "warn" }[record.transaction]);
+}

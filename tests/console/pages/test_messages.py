@@ -1,0 +1,141 @@
+"""The tab Messages of a topic: pages, one record, filters, the live view."""
+
+import json
+import re
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from client.admin.admin import Admin
+from client.producer.producer import Producer
+from support.console_pages import LOOKS, accessibility_problems, overflow
+from support.console_records import make_orders
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def orders(broker):
+    await make_orders(broker.bootstrap_servers, "orders")
+
+
+def rows(page):
+    return page.locator(".records tbody tr")
+
+
+async def test_pages_both_ways(console):
+    async with console.at("/topics/orders/messages") as page:
+        await expect(rows(page)).to_have_count(50)
+        await expect(rows(page).first).to_contain_text('"order": 119')
+        await expect(page.get_by_role("button", name="Newer")).to_be_disabled()
+        await page.get_by_role("button", name="Older").click()
+        await expect(rows(page).first).to_contain_text('"order": 69')
+        await page.get_by_role("button", name="Older").click()
+        await expect(rows(page)).to_have_count(20)
+        await expect(page.get_by_role("button", name="Older")).to_be_disabled()
+        await page.reload()
+        await expect(rows(page).last).to_contain_text('"order": 0')
+        await page.go_back()
+        await expect(rows(page).first).to_contain_text('"order": 69')
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_a_record_with_all_that_is_known(console, look):
+    async with console.at("/topics/orders/messages", **LOOKS[look]) as page:
+        await expect(rows(page)).to_have_count(50)
+        assert await overflow(page) <= 0
+        await rows(page).first.click()
+        await expect(page).to_have_url(re.compile(r"record=2%3A39"))
+        panel = page.get_by_role("complementary", name="Record")
+        await expect(panel.get_by_role("heading")).to_have_text("Partition 2, offset 39")
+        await expect(panel.locator(".tree")).to_contain_text('city: "Zürau"')
+        await panel.get_by_role("tab", name="Headers (1)").click()
+        await expect(panel.get_by_role("rowheader", name="trace")).to_be_visible()
+        await panel.get_by_role("tab", name="Metadata").click()
+        await expect(panel).to_contain_text("offsets 39 to 39, 1 records")
+        await expect(page).to_have_url(re.compile(r"part=metadata"))
+        assert await overflow(page) <= 0
+        assert await accessibility_problems(page) == []
+        await page.reload()
+        await expect(panel.get_by_role("tab", name="Metadata")).to_have_attribute("aria-selected", "true")
+        await panel.get_by_role("button", name="Close the record").click()
+        await expect(panel).to_be_hidden()
+
+
+async def test_records_by_keyboard(console):
+    async with console.at("/topics/orders/messages") as page:
+        await rows(page).first.locator("a").focus()
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Enter")
+        heading = page.get_by_role("complementary", name="Record").get_by_role("heading")
+        await expect(heading).to_have_text("Partition 1, offset 39")
+        await page.keyboard.press("ArrowDown")
+        await expect(heading).to_have_text("Partition 0, offset 39")
+        await page.keyboard.press("Escape")
+        await expect(heading).to_be_hidden()
+        await expect(rows(page).nth(2).locator("a")).to_be_focused()
+
+
+async def test_where_to_begin_and_what_to_decode(console):
+    async with console.at("/topics/orders/messages") as page:
+        await page.get_by_label("Start").select_option("offset")
+        await page.get_by_role("textbox", name="Offset").fill("38")
+        await page.get_by_label("Partitions", exact=True).fill("0, 1")
+        await page.get_by_label("Key as").select_option("hex")
+        await page.get_by_role("button", name="Show").click()
+        await expect(rows(page)).to_have_count(4)
+        await expect(rows(page).first).to_contain_text("63 75 73")
+        assert "from=offset%3A38&partitions=0%2C1&key_decoder=hex" in page.url
+        await page.reload()
+        await expect(rows(page)).to_have_count(4)
+        await expect(page.get_by_role("textbox", name="Offset")).to_have_value("38")
+
+
+async def test_a_search_and_its_errors(console):
+    async with console.at("/topics/orders/messages", allowed_error="400") as page:
+        await page.get_by_text("Filter", exact=True).click()
+        await page.get_by_label("JSON path").fill("customer.city == Vienna")
+        await page.get_by_role("button", name="Show").click()
+        await expect(page.get_by_text("30 matches in 120 records")).to_be_visible()
+        await expect(rows(page)).to_have_count(30)
+        await page.get_by_label("JSON path").fill("")
+        await page.get_by_label("Regular expression").fill("(")
+        await page.get_by_role("button", name="Show").click()
+        await expect(page.get_by_role("alert")).to_contain_text("is not a regular expression of RE2")
+        await page.get_by_label("Regular expression").fill("nothing like this")
+        await page.get_by_role("button", name="Show").click()
+        await expect(page.get_by_role("heading", name="No record matches")).to_be_visible()
+        await page.get_by_role("button", name="Clear").click()
+        await expect(rows(page)).to_have_count(50)
+
+
+async def test_the_live_view_pauses_and_goes_on(console, broker):
+    async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        await admin.create_topic("live", partitions=1)
+    async with (
+        Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+        console.at("/topics/live/messages") as page,
+    ):
+        await expect(page.get_by_role("heading", name="This topic has no records")).to_be_visible()
+        async with page.expect_response(lambda one: ":tail" in one.url):
+            await page.get_by_role("button", name="Live").click()
+        await producer.send("live", b"first")
+        await expect(rows(page)).to_have_count(1)
+        await page.get_by_role("button", name="Pause").click()
+        await producer.send("live", b"<img src=x onerror=alert(1)>")
+        async with page.expect_response(lambda one: ":tail" in one.url):
+            await page.get_by_role("button", name="Resume").click()
+        await expect(rows(page)).to_have_count(2)
+        await expect(rows(page).first).to_contain_text("<img src=x")
+        assert await accessibility_problems(page) == []
+
+
+async def test_a_download(console):
+    async with console.at("/topics/orders/messages?from=oldest&partitions=1") as page:
+        await page.get_by_text("Download").click()
+        async with page.expect_download() as waiting:
+            await page.get_by_role("link", name="JSON lines").click()
+        download = await waiting.value
+        lines = (await download.path()).read_text().splitlines()
+        assert [json.loads(one)["offset"] for one in lines] == list(range(40))
