@@ -17,12 +17,14 @@ from console.v1 import (
     messages,
     overview,
     partitions,
+    quotas,
     reassignments,
     session,
     topic_groups,
     topic_settings,
     topics,
     transactions,
+    users,
 )
 
 ROOT: Final = "/api/v1"
@@ -41,6 +43,8 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *topic_settings.OPERATIONS,
     *groups.OPERATIONS,
     *group_offsets.OPERATIONS,
+    *users.OPERATIONS,
+    *quotas.OPERATIONS,
     *inside_storage.OPERATIONS,
     *inside_replication.OPERATIONS,
     *inside_groups.OPERATIONS,
