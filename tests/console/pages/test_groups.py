@@ -12,13 +12,10 @@ from client.topic_partition import TopicPartition
 from ottla import testing
 from support.console_groups import BUSY, IDLE, PARTITIONS, TOPIC, groups_to_look_at
 from support.console_pages import LOOKS, accessibility_problems, overflow
-from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-TIMEOUT_MS = DEADLINE_S * 1000
-expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="module")
