@@ -1,8 +1,10 @@
 """The files of the pages."""
 
+import re
+
 import pytest
 
-from console.pages import PAGES
+from console.pages import PAGES, STATIC
 from ottla import testing
 from support.rest import rest_api
 
@@ -30,3 +32,20 @@ async def test_the_document_is_at_every_page_and_files_are_revalidated(broker):
 async def test_nothing_else_is_served(broker, path):
     async with rest_api(broker.bootstrap_servers) as rest:
         assert (await rest.ask("GET", path)).status == 404
+
+
+def test_a_class_of_a_page_is_in_no_other_stylesheet():
+    """All stylesheets are loaded at once: a name that two pages use would mix them up."""
+    texts = {path.name: path.read_text() for path in STATIC.rglob("*.css")}
+    own = {
+        path.name: set(re.findall(r"^\.([a-z-]+)(?= \{)", path.read_text(), re.M))
+        for path in STATIC.glob("pages/*.css")
+    }
+    shared = {
+        f"{name}: .{one} is in {other}"
+        for name, classes in own.items()
+        for one in classes
+        for other, text in texts.items()
+        if other != name and re.search(rf"\.{one}(?![\w-])", text)
+    }
+    assert shared == set()

@@ -164,7 +164,7 @@ function disks(found) {
       brokerLink(one.broker_id),
       h("span", { class: "push" }, `${logs}, ${bytes(one.usable_bytes)} free`),
       one.failed_log_dirs > 0 && badge(`${plural(one.failed_log_dirs, "failed directory", "failed directories")}`, "bad"),
-      h("span", { class: "bar", role: "img", "aria-label": `The disk is ${Math.round(100 * full)} % full` }, inner),
+      h("span", { class: "disk-bar", role: "img", "aria-label": `The disk is ${Math.round(100 * full)} % full` }, inner),
     ];
   }));
 }

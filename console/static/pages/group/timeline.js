@@ -42,7 +42,7 @@ function lanes({ since_ms, now_ms, states, members }) {
     return node;
   };
   const lane = (label, title, spans, words) =>
-    h("div", { class: "lane" }, h("div", { class: "lane-name", title }, label), h("div", { class: "track", role: "img", "aria-label": words }, spans));
+    h("div", { class: "timeline-lane" }, h("div", { class: "lane-name", title }, label), h("div", { class: "track", role: "img", "aria-label": words }, spans));
   const stateSpans = states.map((one, index) => {
     const end = states[index + 1]?.from_ms ?? now_ms;
     const kind = { Stable: "good", Empty: "", Dead: "bad" }[one.state] ?? "warn";
@@ -56,5 +56,5 @@ function lanes({ since_ms, now_ms, states, members }) {
       return lane(`${one.client_id || "member"} …${one.member_id.slice(-6)}`, one.member_id, spans,
         `${one.client_id}, from ${clockTime(one.from_ms)}${one.to_ms ? ` to ${clockTime(one.to_ms)}` : ""}: ${one.counts.map(([, number]) => plural(number, "partition")).join(", then ")}`);
     }),
-    h("div", { class: "lane", "aria-hidden": "true" }, h("div", { class: "lane-name" }), h("div", { class: "times muted small" }, h("span", {}, clockTime(from)), h("span", {}, clockTime(to)))));
+    h("div", { class: "timeline-lane", "aria-hidden": "true" }, h("div", { class: "lane-name" }), h("div", { class: "times muted small" }, h("span", {}, clockTime(from)), h("span", {}, clockTime(to)))));
 }

@@ -26,7 +26,7 @@ class Messages {
     this.body = h("tbody", {});
     this.table = h("div", { class: "table-wrap" },
       h("table", { class: "records" }, h("caption", { class: "visually-hidden" }, "Records"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "when" }, "Time"), h("th", { scope: "col", class: "number part" }, "Partition"),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "when" }, "Time"), h("th", { scope: "col", class: "number of-partition" }, "Partition"),
           h("th", { scope: "col", class: "number at" }, "Offset"), h("th", { scope: "col", class: "key" }, "Key"), h("th", { scope: "col" }, "Value"))),
         this.body));
     this.nothing = h("div", { hidden: true });
@@ -281,7 +281,7 @@ class Messages {
   row(record) {
     const place = placeOf(record);
     return h("tr", { "data-place": place },
-      h("td", { class: "when" }, time(record.timestamp)), h("td", { class: "number part" }, record.partition),
+      h("td", { class: "when" }, time(record.timestamp)), h("td", { class: "number of-partition" }, record.partition),
       h("th", { scope: "row", class: "number at" }, h("a", { href: "#", "data-record": place }, String(record.offset))),
       h("td", { class: "key mono" }, preview(record.key)),
       h("td", { class: "mono" }, record.error ? h("span", { class: "badge", "data-kind": "bad" }, record.error) : [record.transaction && record.transaction !== "committed" && [transaction(record), " "], preview(record.value)]));
