@@ -17,7 +17,7 @@ PATH = "/api/v1/groups/billing"
 
 @pytest.fixture(scope="module")
 def broker():
-    with testing.broker(BROKER_SETTINGS | {"num.partitions": "2"}) as running:
+    with testing.broker(BROKER_SETTINGS | {"num.partitions": "2", "log.retention.ms": "-1"}) as running:
         yield running
 
 

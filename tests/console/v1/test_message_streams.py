@@ -18,12 +18,14 @@ from support.rest import rest_api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 BASE = 1_700_000_000_000
+FOR_EVER = {"log.retention.ms": "-1"}
+"""The records of these tests have old timestamps: they must not be deleted meanwhile."""
 COUNT = 3000
 
 
 @pytest.fixture(scope="module")
 def servers():
-    with testing.broker() as broker:
+    with testing.broker(FOR_EVER) as broker:
         yield broker.bootstrap_servers
 
 
