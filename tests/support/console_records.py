@@ -14,7 +14,7 @@ CITIES = ("Prague", "Vienna", "Berlin", "Zürau")
 async def make_orders(bootstrap_servers: str, topic: str, *, count: int = 120) -> None:
     """Create a topic of three partitions with orders, one each second: {"order": 0, "customer": {…}, …}."""
     async with Admin(bootstrap_servers=bootstrap_servers) as admin:
-        await admin.create_topic(topic, partitions=3)
+        await admin.create_topic(topic, partitions=3, configs={"retention.ms": "-1"})  # their times are old
     async with Producer(bootstrap_servers=bootstrap_servers) as producer:
         for number in range(count):
             await producer.send(

@@ -20,7 +20,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerThread]:
-    with testing.broker({"log.retention.ms": "-1"}) as running:  # records with old timestamps stay
+    with testing.broker() as running:
         yield running
 
 
