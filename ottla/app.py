@@ -52,7 +52,7 @@ COMMANDS_BY_SUBJECT: Final = {
         ),
     },
     "HTTP": {
-        "console": "Serve the REST API of a Kafka cluster over HTTP; Ctrl-C stops it.",
+        "console": "Serve the console of a Kafka cluster: pages and REST API; Ctrl-C stops it.",
     },
     "Security and quotas": {
         "certificates": "Certificates for TLS on this machine, for development.",

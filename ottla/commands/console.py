@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     ) -> None:
-        """Serve the REST API of a Kafka cluster over HTTP; Ctrl-C stops it.
+        """Serve the console of a Kafka cluster: pages and REST API; Ctrl-C stops it.
 
         The paths below /v3 are those of Confluent's REST Proxy. An address that is not 127.0.0.1 needs logins, by the
         same rules as the console of a broker. The cluster decides what the user of --command-config may do.
