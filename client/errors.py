@@ -129,6 +129,14 @@ class UnsupportedApiError(KafkaError):
     """The broker and this client have no common version of an API."""
 
 
+class ApiNotServedError(UnsupportedApiError):
+    """The broker does not serve any version of an API."""
+
+    def __init__(self, broker: str, api: str) -> None:
+        super().__init__(f"{broker} does not serve {api}")
+        self.api = api
+
+
 class InvalidOptionError(KafkaError):
     """An option is unknown or its value breaks a rule; the message names the option, the value and the rule."""
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar, cast
 
 from client.errors import (
+    ApiNotServedError,
     BrokerUnreachableError,
     ConnectionLostError,
     KafkaError,
@@ -212,14 +213,14 @@ class Connection(asyncio.BufferedProtocol):
     def common_version(self, message: type[Message], max_version: int | None = None) -> int:
         """The highest version of a request that both sides support, at most `max_version`.
 
-        Raises UnsupportedApiError if there is none, or before `negotiate`.
+        Raises UnsupportedApiError if there is none (ApiNotServedError if the broker has none), or before `negotiate`.
         """
         name = ApiKey(message.API_KEY).name
         offered = self.api_versions.get(message.API_KEY)
         if offered is None:
             if not self.api_versions:
                 raise UnsupportedApiError(f"versions of {self.host}:{self.port} are unknown: call negotiate() first")
-            raise UnsupportedApiError(f"{self.host}:{self.port} does not serve {name}")
+            raise ApiNotServedError(f"{self.host}:{self.port}", name)
         highest = min(offered[1], message.MAX_VERSION)
         if max_version is not None:
             highest = min(highest, max_version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from client.errors import (
+    ApiNotServedError,
     AuthenticationError,
     InvalidOptionError,
     KafkaError,
@@ -56,7 +57,12 @@ def not_found(message: str) -> RestError:
 def rest_error(error: KafkaError) -> RestError:
     """Return the answer for an error of the client or of a broker."""
     status, code = _codes(error)
-    return RestError(status, str(error), code)
+    return RestError(status, not_served(error) if isinstance(error, ApiNotServedError) else str(error), code)
+
+
+def not_served(error: ApiNotServedError) -> str:
+    """Return the sentence for an API that the cluster does not have: its brokers are alike, so it names none."""
+    return f"This cluster does not serve {error.api}."
 
 
 def _codes(error: KafkaError) -> tuple[int, int]:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-from client.errors import KafkaError, UnsupportedApiError
+from client.errors import ApiNotServedError, KafkaError
+from console.rest.errors import not_served
 
 PATIENCE_S: Final = 3.0
 """Seconds for one part of an answer. A slow or dead broker holds a page no longer than this."""
@@ -35,9 +36,8 @@ class Problems:
                 return await asked
         except TimeoutError:
             self.add(f"{who} did not answer within {patience_s:g} s.")
-        except UnsupportedApiError as error:
-            _, is_whole, api = str(error).partition(" does not serve ")
-            self.add(f"This cluster does not serve {api}." if is_whole else f"{who}: {error}")
+        except ApiNotServedError as error:
+            self.add(not_served(error))
         except KafkaError as error:
             self.add(f"{who}: {error}")
         return None

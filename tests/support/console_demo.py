@@ -82,9 +82,10 @@ async def demo() -> AsyncIterator[Demo]:
             url = await stack.enter_async_context(_console(servers, clock))
             await _live_an_hour(admin, producer, clock, url)
             await _groups(admin)
-            await stack.enter_async_context(
-                Consumer("orders", group_id="billing", client_id="billing-1", bootstrap_servers=servers)
-            )
+            for number in (1, 2):
+                name = f"billing-{number}"
+                member = Consumer("orders", group_id="billing", client_id=name, bootstrap_servers=servers)
+                await stack.enter_async_context(member)
             await stack.enter_async_context(_open_transaction(servers))
             await _look(url, clock)
             yield Demo(url, broker.console.url.removesuffix("/"), servers)

@@ -19,6 +19,8 @@ from support.console_pages import DARK, DESKTOP, PHONE
 FOLDER = ROOT / "docs" / "console"
 MAX_BYTES = 150_000
 TALL: dict[str, Any] = {"viewport": {"width": 1280, "height": 1010}}
+OF_ORDERS = "topic=orders&partition=0"
+TALLER: dict[str, Any] = {"viewport": {"width": 1280, "height": 1240}}
 
 
 class Picture(NamedTuple):
@@ -46,9 +48,12 @@ PICTURES = (
     Picture("topics", "/topics", "KiB"),
     Picture("topic-partitions", "/topics/orders/partitions", "KiB"),
     Picture("topic-configuration", "/topics/customers/configuration?q=retention", "retention.ms", DARK),
+    Picture("messages", "/topics/orders/messages?record=0:3", "order:", TALL),
+    Picture("groups", "/groups?sort=-lag", "billing"),
+    Picture("group", "/groups/billing", "billing-2"),
     Picture("inside-registry", "/inside/registry?path=/brokers/ids/1", "A live broker with its listeners", is_own=True),
-    Picture("inside-storage", "/inside/storage?topic=orders&partition=0&offset=40&step=3", "Step 3 of", is_own=True),
-    Picture("inside-replication", "/inside/replication?topic=orders&partition=0", "Follow a record", is_own=True),
+    Picture("inside-storage", f"/inside/storage?{OF_ORDERS}&offset=40&step=3", "Step 3 of", TALLER, is_own=True),
+    Picture("inside-replication", f"/inside/replication?{OF_ORDERS}", "Follow a record", is_own=True),
     Picture("api", "/api-docs", "/api/v1/overview"),
 )
 

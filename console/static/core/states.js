@@ -10,12 +10,15 @@ export function loading(node, text = "Loading…") {
   return () => clearTimeout(timer);
 }
 
+const BAD_REQUEST = 400;
+
+// What could not be shown, and why. A cluster that does not have something (400) will not have it at the next try either.
 export function failed(error, retry) {
   return h(
     "div",
     { class: "notice", "data-kind": "bad", role: "alert" },
     h("p", {}, error.message || String(error)),
-    retry && h("p", {}, h("button", { type: "button", onclick: retry }, "Try again")),
+    retry && error.status !== BAD_REQUEST && h("p", {}, h("button", { type: "button", onclick: retry }, "Try again")),
   );
 }
 

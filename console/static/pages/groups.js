@@ -42,8 +42,8 @@ export async function show(root, view) {
     const said = [...new Set([...listed.problems, ...problems])];
     notices.hidden = !said.length;
     replace(notices, problemsNotice(said));
-    const wanted = listed.total || said.length ? list : [nothing()];
-    if (body.firstChild !== wanted[0]) replace(body, wanted);
+    const wanted = listed.total ? list : said.length ? [] : [nothing()];
+    if (body.firstChild !== (wanted[0] ?? null)) replace(body, wanted);
     table.update(rows);
   }
 

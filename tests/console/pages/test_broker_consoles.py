@@ -1,4 +1,4 @@
-"""The overview, and the pages of brokers and transactions, from the console of each of three brokers; and without ours.
+"""The overview, and the pages of brokers and transactions, from the console of each of three brokers.
 
 One broker is stopped at the end: the pages name what it leaves behind.
 """
@@ -9,10 +9,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from client.producer.producer import Producer
 from ottla import testing
-from support.console_pages import ConsolePages, console_pages, overflow
-from support.mock_cluster import MockCluster
+from support.console_pages import ConsolePages, overflow
 from support.own_console import own_console
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -67,19 +65,3 @@ async def test_a_broker_that_has_stopped_is_named(cluster, pages_of):
             await expect(wanting.get_by_text("in sync: 2 of 3")).to_have_count(6)
         async with pages(rest).at("/brokers") as page:
             await expect(page.get_by_role("row", name=re.compile("Broker 3"))).to_contain_text("not alive")
-
-
-async def test_the_pages_of_a_cluster_that_is_not_ours(browser):
-    cluster = MockCluster()
-    async with Producer(bootstrap_servers=cluster.bootstrap) as producer:
-        await producer.send("orders", b"first", partition=0)  # makes the topic
-    async with console_pages(browser, cluster.bootstrap) as console:
-        async with console.at("/") as page:
-            status = page.get_by_role("main").get_by_role("status").filter(visible=True)
-            await expect(status).to_contain_text("This cluster does not serve DESCRIBE_LOG_DIRS.")
-            await expect(page.get_by_label("Requests of this broker", exact=True)).to_be_hidden()
-            await expect(page.get_by_role("img", name="Records written, last hour")).to_be_visible()
-        async with console.at("/brokers") as page:
-            await expect(page.get_by_role("row", name=re.compile(r"^Broker \d"))).to_have_count(3)
-        async with console.at("/transactions") as page:
-            await expect(page.get_by_text("No transactional id is in use")).to_be_visible()

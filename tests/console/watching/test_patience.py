@@ -2,7 +2,7 @@
 
 import asyncio
 
-from client.errors import UnsupportedApiError, error_for
+from client.errors import ApiNotServedError, error_for
 from console.watching.patience import Problems
 from protocol.error_codes import ErrorCode
 
@@ -16,7 +16,7 @@ async def refuse():
 
 
 async def lack():
-    raise UnsupportedApiError("127.0.0.1:9092 does not serve LIST_GROUPS")
+    raise ApiNotServedError("127.0.0.1:9092", "LIST_GROUPS")
 
 
 async def test_an_api_that_the_cluster_does_not_have_is_said_once():

@@ -41,11 +41,13 @@ export async function show(root, view, topic) {
   const moving = h("section", { class: "card stack", "aria-label": "Reassignments in progress" });
   const leaders = h("div", { class: "bars" });
   const sizes = h("div", { class: "bars" });
+  const sized = h("section", { class: "card stack" }, h("h2", {}, "Size by broker"), sizes);
   const draw = () => {
     replace(notes, problems([...new Set([...sentences, ...silent])]));
     moving.hidden = moves.length === 0;
     replace(moving, moves.length > 0 && movesInProgress(moves, may_change, again));
     replace(leaders, bars(perBroker(rows, (row) => (row.leader === null ? [] : [[row.leader, 1]])), count));
+    sized.hidden = rows.every((row) => row.logs.length === 0);
     replace(sizes, bars(perBroker(rows, (row) => row.logs.map((log) => [log.broker_id, log.size_bytes])), bytes));
     table.update(rows);
   };
@@ -64,7 +66,7 @@ export async function show(root, view, topic) {
     moving,
     h("div", { class: "columns" },
       h("section", { class: "card stack" }, h("h2", {}, "Leaders by broker"), leaders),
-      h("section", { class: "card stack" }, h("h2", {}, "Size by broker"), sizes)),
+      sized),
     table.node));
 }
 
