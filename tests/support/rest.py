@@ -15,7 +15,7 @@ from broker.console.http_serving import add_security_headers
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from console.application import console_application
-from console.clients import Clients
+from console.clients import REQUEST_TIMEOUT_MS, Clients
 from console.services import ConsoleServices
 from support.deadlines import DEADLINE_S
 from support.reference import REFERENCE
@@ -77,7 +77,11 @@ async def rest_api(bootstrap_servers: str) -> AsyncIterator[Rest]:
     """Serve the API for a cluster."""
 
     def admin() -> Admin:
-        return Admin(bootstrap_servers=bootstrap_servers, default_api_timeout_ms=TIMEOUT_MS)
+        return Admin(
+            bootstrap_servers=bootstrap_servers,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            default_api_timeout_ms=TIMEOUT_MS,
+        )
 
     def producer() -> Producer:
         return Producer(bootstrap_servers=bootstrap_servers, allow_auto_create_topics=False)
