@@ -58,8 +58,7 @@ class TopicLog:
 
     async def open(self) -> None:
         """Ask all leaders for the offsets of their partitions."""
-        starts = await self.offsets(EARLIEST)
-        ends = await self.offsets(LATEST)
+        starts, ends = await asyncio.gather(self.offsets(EARLIEST), self.offsets(LATEST))
         self.ranges = {one: Range(starts[one], max(starts[one], ends[one])) for one in starts if one in ends}
 
     async def refresh_ends(self) -> None:

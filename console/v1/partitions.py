@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Final
 
@@ -85,10 +86,11 @@ async def list_partitions(call: Call) -> PartitionLogs:
     topic = await call.topic()
     problems = Problems()
     leaders = _leaders(topic)
-    starts = await offsets(call.admin, leaders, EARLIEST, problems)
-    ends = await offsets(call.admin, leaders, LATEST, problems)
-    logs = await _logs(
-        call, {TopicPartition(topic.name, one.partition): one for one in topic.partitions.values()}, problems
+    replicas = {TopicPartition(topic.name, one.partition): one for one in topic.partitions.values()}
+    starts, ends, logs = await asyncio.gather(
+        offsets(call.admin, leaders, EARLIEST, problems),
+        offsets(call.admin, leaders, LATEST, problems),
+        _logs(call, replicas, problems),
     )
     return PartitionLogs(
         partitions=[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from client.admin.types import GroupDescription
@@ -66,9 +67,12 @@ async def list_topic_groups(call: Call) -> TopicGroups:
         names = names[:MAX_GROUPS]
     partitions = {TopicPartition(topic.name, number): one.leader for number, one in topic.partitions.items()}
     led = {one: leader for one, leader in partitions.items() if leader != NO_LEADER}
-    ends = await offsets(call.admin, led, LATEST, problems)
-    described = await problems.bounded(call.admin.describe_groups(names), "The members of groups") or {}
-    committed = await problems.bounded(call.admin.list_offsets_of_groups(names), "The offsets of groups") or {}
+    ends, members, offsets_of = await asyncio.gather(
+        offsets(call.admin, led, LATEST, problems),
+        problems.bounded(call.admin.describe_groups(names), "The members of groups"),
+        problems.bounded(call.admin.list_offsets_of_groups(names), "The offsets of groups"),
+    )
+    described, committed = members or {}, offsets_of or {}
     groups = []
     for name in names:
         group, found = described.get(name), committed.get(name)
