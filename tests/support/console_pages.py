@@ -15,7 +15,9 @@ from support.rest import Rest, rest_api
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 844}}
 DARK: dict[str, Any] = DESKTOP | {"color_scheme": "dark"}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-LOOKS = {"desktop": DESKTOP, "dark": DARK, "phone": PHONE}
+LOOKS = {"desktop": DESKTOP, "phone": PHONE}
+"""Dark is only colours: `accessibility_problems` looks at both."""
+COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast"]}, "resultTypes": ["violations"]}
 
 
 class ConsolePages:
@@ -42,10 +44,14 @@ async def console_pages(browser: Browser, bootstrap_servers: str) -> AsyncIterat
 
 
 async def accessibility_problems(page: Page) -> list[str]:
-    """What axe finds on a page that is serious or critical: rule and element."""
-    found = await Axe().run(page)
+    """What axe finds on a page that is serious or critical, with light colours and with dark ones: rule and element."""
+    light = await Axe().run(page)
+    await page.emulate_media(color_scheme="dark")
+    dark = await Axe().run(page, options=COLOURS)
+    await page.emulate_media(color_scheme="light")
     return [
-        f"{one['id']}: {one['help']}: {[node['html'] for node in one['nodes']][:3]}"
+        f"{colours}, {one['id']}: {one['help']}: {[node['html'] for node in one['nodes']][:3]}"
+        for colours, found in (("light", light), ("dark", dark))
         for one in found.response["violations"]
         if one["impact"] in ("serious", "critical")
     ]
