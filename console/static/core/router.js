@@ -100,6 +100,7 @@ async function follow(isNavigation = false) {
     if (leave.signal.aborted) return;
     done();
     replace(main, root);
+    main.querySelectorAll(".tabs [aria-current]").forEach(reveal);
   } catch (error) {
     done();
     if (leave.signal.aborted) return;
@@ -120,5 +121,12 @@ function markNavigation(path) {
     const isCurrent = target === "/" ? path === "/" : path === target || path.startsWith(`${target}/`);
     if (isCurrent) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
+    if (isCurrent) reveal(link);
   }
+}
+
+// On a phone, links are wider than the window: scrolls their row, and only that, to one of them.
+function reveal(link) {
+  const row = link.parentElement;
+  row.scrollLeft += link.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - link.offsetWidth) / 2;
 }

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from support.console_pages import LOOKS, accessibility_problems, overflow
+from support.console_pages import LOOKS, PHONE, accessibility_problems, overflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -50,3 +50,12 @@ async def test_a_server_that_is_gone_is_said_and_tried_again(console):
         await page.unroute("**/api/openapi.json")
         await page.get_by_role("button", name="Try again").click()
         await expect(page.get_by_role("heading", name="REST API")).to_be_visible()
+
+
+async def test_a_phone_shows_where_one_is(console, broker):
+    broker.create_topic("shown")
+    async with console.at("/topics/shown/danger", **PHONE) as page:
+        await expect(page.get_by_role("link", name="Danger", exact=True)).to_be_in_viewport(ratio=0.9)
+    async with console.at("/api-docs", **PHONE) as page:
+        await expect(page.get_by_role("link", name="API", exact=True)).to_be_in_viewport(ratio=0.9)
+        await expect(page.get_by_role("heading", name="REST API")).to_be_in_viewport(ratio=0.9)

@@ -32,7 +32,7 @@ function columns(group) {
     { key: "number", label: "No.", value: (row) => row.number, cell: (row) => mark(row.number) },
     { key: "client", label: "Client", head: true, value: (row) => row.client_id,
       cell: (row) => [h("div", {}, row.instance_id ?? row.client_id), h("div", { class: "muted small" }, row.member_id)] },
-    { key: "host", label: "Host", value: (row) => row.host.replace(/^\//, "") },
+    { key: "host", label: "Host", wide: true, value: (row) => row.host.replace(/^\//, "") },
     ...(isNew ? [{ key: "epoch", label: "Epoch", number: true, wide: true, value: (row) => row.epoch }] : []),
     { key: "count", label: "Partitions", number: true, value: (row) => size(row.assigned), cell: (row) => moving(row) },
     { key: "assigned", label: "Assigned", wide: true, cell: (row) => text(row.assigned) },
