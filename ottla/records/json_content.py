@@ -12,8 +12,9 @@ a number with more digits), it is also given as text, in the field `value_text` 
 """
 
 import base64
-import json
-from typing import Any, NoReturn
+from typing import Any
+
+from client.schemas.json_text import dump, load
 
 
 class JsonText(bytes):
@@ -23,23 +24,6 @@ class JsonText(bytes):
     """
 
     schema_id: int | None = None
-
-
-def dump(value: Any) -> str:
-    """Return JSON without spaces. Raises ValueError for NaN and infinity, which JSON does not have."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def load(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError for what is not JSON, also for NaN and for more levels than Python can parse."""
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("too many levels") from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def as_json(content: bytes | None) -> tuple[Any, str | None]:

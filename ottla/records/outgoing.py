@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from client.schemas.json_text import dump, load
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import parse_time
-from ottla.records.json_content import dump, from_json, load
+from ottla.records.json_content import from_json
 from protocol.record import Header
 
 Encode = Callable[[bytes], bytes]

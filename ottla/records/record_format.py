@@ -19,9 +19,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from client.consumer.fetched import ConsumerRecord
+from client.schemas.json_text import dump
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import unescape
-from ottla.records.json_content import JsonText, as_json, dump, json_bytes
+from ottla.records.json_content import JsonText, as_json, json_bytes
 
 DEFAULT_FORMAT = r"%s\n"
 FORMAT_HELP = (

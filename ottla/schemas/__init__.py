@@ -1,1 +1,1 @@
-"""Keys and values with schemas: Avro, Protobuf and JSON Schema, from files or from a schema registry."""
+"""Keys and values with schemas, for `ottla consume` and `ottla produce`: options, files, whole records."""

@@ -4,14 +4,16 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from client.consumer.fetched import ConsumerRecord
+from client.schemas.codec import Codec, MisfitError
+from client.schemas.json_text import dump
+from client.schemas.registered import codec_of_registered
+from client.schemas.registry import SchemaRegistry
+from client.schemas.wire_format import unframe
 from ottla.command_line.failure import CommandError
 from ottla.command_line.session import say
-from ottla.records.json_content import JsonText, dump
-from ottla.schemas.codec import Codec, MisfitError
-from ottla.schemas.loading import codec_of_file, codec_of_registered, needs_registry
-from ottla.schemas.options import BY_ID, RAW, DecodingOptions
-from ottla.schemas.registry import SchemaRegistry
-from ottla.schemas.wire_format import unframe
+from ottla.records.json_content import JsonText
+from ottla.schemas.loading import codec_of_file, needs_registry
+from ottla.schemas.options import BY_ID, RAW, REGISTRY_OPTION, DecodingOptions
 
 
 class FieldDecoder:
@@ -82,7 +84,7 @@ async def opened_decoder(options: DecodingOptions) -> AsyncIterator[RecordDecode
     async with contextlib.AsyncExitStack() as stack:
         registry = None
         if options.registry is not None:
-            registry = await stack.enter_async_context(SchemaRegistry(options.registry))
+            registry = await stack.enter_async_context(SchemaRegistry(options.registry, REGISTRY_OPTION))
         value_schema = options.value_schema
         if value_schema is None and registry is not None:
             value_schema = BY_ID

@@ -3,13 +3,14 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-from ottla.records.json_content import load
+from client.schemas.codec import Codec, MisfitError
+from client.schemas.json_text import load
+from client.schemas.registered import codec_of_registered
+from client.schemas.registry import SchemaRegistry
+from client.schemas.wire_format import frame
 from ottla.records.outgoing import Encode, LineError
-from ottla.schemas.codec import Codec, MisfitError
-from ottla.schemas.loading import codec_of_file, codec_of_registered, find_registered, needs_registry
-from ottla.schemas.options import EncodingOptions
-from ottla.schemas.registry import SchemaRegistry
-from ottla.schemas.wire_format import frame
+from ottla.schemas.loading import codec_of_file, find_registered, needs_registry
+from ottla.schemas.options import REGISTRY_OPTION, EncodingOptions
 
 
 async def load_encoders(options: EncodingOptions) -> tuple[Encode | None, Encode | None]:
@@ -26,7 +27,7 @@ async def _opened(url: str | None) -> AsyncIterator[SchemaRegistry | None]:
     if url is None:
         yield None
         return
-    async with SchemaRegistry(url) as registry:
+    async with SchemaRegistry(url, REGISTRY_OPTION) as registry:
         yield registry
 
 

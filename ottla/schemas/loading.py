@@ -3,12 +3,12 @@
 import asyncio
 from pathlib import Path
 
-from ottla.command_line.failure import CommandError
-from ottla.schemas.avro import AvroCodec
-from ottla.schemas.codec import Codec, SchemaError
-from ottla.schemas.json_schema import JsonSchemaCodec
-from ottla.schemas.protobuf import ProtobufCodec, compile_file, compile_text
-from ottla.schemas.registry import RegisteredSchema, SchemaRegistry
+from client.schemas.avro import AvroCodec
+from client.schemas.codec import Codec, SchemaError
+from client.schemas.json_schema import JsonSchemaCodec
+from client.schemas.protobuf import ProtobufCodec, compile_file
+from client.schemas.registry import RegisteredSchema, SchemaRegistry, UnknownSubjectError
+from ottla.command_line.failure import CommandError, suggest
 
 _DESCRIPTOR_SETS = (".desc", ".protoset", ".binpb", ".pb")
 
@@ -53,33 +53,15 @@ def _load(path: Path, message: str | None) -> Codec:
     )
 
 
-async def codec_of_registered(schema: RegisteredSchema, message: str | None = None) -> Codec:
-    """Return the codec for a schema of a registry. Raises SchemaError."""
-    try:
-        return await asyncio.to_thread(_registered, schema, message)
-    except SchemaError as error:
-        raise SchemaError(f"the schema with the id {schema.id}: {error}") from None
-
-
-def _registered(schema: RegisteredSchema, message: str | None) -> Codec:
-    if message is not None and schema.kind != "PROTOBUF":
-        raise SchemaError(f"only a Protobuf schema has messages to select with #{message}")
-    match schema.kind:
-        case "AVRO":
-            return AvroCodec(schema.text, schema.references)
-        case "JSON":
-            return JsonSchemaCodec(schema.text, schema.references)
-        case "PROTOBUF":
-            return ProtobufCodec(compile_text(schema.text, schema.references), message)
-    raise SchemaError(f"the kind {schema.kind} is neither AVRO nor PROTOBUF nor JSON")
-
-
 async def find_registered(registry: SchemaRegistry, text: str) -> tuple[RegisteredSchema, str | None]:
     """Return the schema for "ID" or "SUBJECT", and the message of "ID#MESSAGE". Raises SchemaError."""
     name, hash_sign, message = text.partition("#")
     if name.isascii() and name.isdigit():
         return await registry.by_id(int(name)), message if hash_sign else None
-    return await registry.latest(name), message if hash_sign else None
+    try:
+        return await registry.latest(name), message if hash_sign else None
+    except UnknownSubjectError as error:
+        raise SchemaError(f"{error}{suggest(name, await registry.subjects())}") from None
 
 
 def needs_registry(text: str, option: str) -> CommandError:

@@ -9,10 +9,11 @@ BY_ID: Final = "registry"
 """In `consume`: the schema whose id each record contains."""
 RAW: Final = "none"
 """In `consume`: no schema."""
+REGISTRY_OPTION: Final = "--schema-registry"
 
 Registry = Annotated[
     str | None,
-    typer.Option("--schema-registry", metavar="URL", help="A schema registry; user and password may be in the URL."),
+    typer.Option(REGISTRY_OPTION, metavar="URL", help="A schema registry; user and password may be in the URL."),
 ]
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from ottla.schemas.protobuf import compile_text
+from client.schemas.protobuf import compile_text
 from support.deadlines import DEADLINE_S
 from support.names import name_for
 from support.polling import until_blocking

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 from aiohttp import web
 
-from ottla.schemas.protobuf import compile_text
+from client.schemas.protobuf import compile_text
 
 SUBJECT_NOT_FOUND = 40401
 SCHEMA_NOT_FOUND = 40403

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ottla.records.json_content import JsonText, as_json, dump, from_json, load
+from client.schemas.json_text import dump, load
+from ottla.records.json_content import JsonText, as_json, from_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla.schemas import protobuf
-from ottla.schemas.codec import MisfitError, SchemaError
+from client.schemas import protobuf
+from client.schemas.codec import MisfitError, SchemaError
+from client.schemas.protobuf import ProtobufCodec, compile_file, compile_text, decode_indexes, encode_indexes
 from ottla.schemas.loading import codec_of_file
-from ottla.schemas.protobuf import ProtobufCodec, compile_file, compile_text, decode_indexes, encode_indexes
 
 ORDERS = """
 syntax = "proto3";

@@ -3,10 +3,10 @@
 import pytest
 from aiohttp import web
 
-from ottla.schemas import registry
-from ottla.schemas.codec import SchemaError
+from client.schemas import registry
+from client.schemas.codec import SchemaError
+from client.schemas.registry import SchemaRegistry
 from ottla.schemas.loading import find_registered
-from ottla.schemas.registry import SchemaRegistry
 from support.schema_registry import RegistryThread
 
 
@@ -38,7 +38,7 @@ async def test_what_the_registry_does_not_have(served):
         with pytest.raises(SchemaError, match=f"{served.url} has no schema with the id 77"):
             await client.by_id(77)
         with pytest.raises(SchemaError, match=r"has no subject orders-valu \(did you mean orders-value\?\)"):
-            await client.latest("orders-valu")
+            await find_registered(client, "orders-valu")
         with pytest.raises(SchemaError, match="has no version 3 of the subject size, which is referred to as Size"):
             await client.by_id(number)
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.schemas.codec import MisfitError, SchemaError, missing_library
+from client.schemas.codec import MisfitError, SchemaError, missing_library
 
 # The name of a type, a list (a union) or an object.
 Schema = Any

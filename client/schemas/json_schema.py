@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.records.json_content import dump, load
-from ottla.schemas.codec import MisfitError, SchemaError, missing_library
+from client.schemas.codec import MisfitError, SchemaError, missing_library
+from client.schemas.json_text import dump, load
 
 
 class JsonSchemaCodec:

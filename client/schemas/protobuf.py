@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.schemas.codec import MisfitError, SchemaError, missing_library
+from client.schemas.codec import MisfitError, SchemaError, missing_library
 from protocol.record import unzigzag
 from protocol.varint import encode_unsigned_varint
 

@@ -1,6 +1,6 @@
 """Confluent's wire format: a magic byte 0, the id of the schema (4 bytes, big-endian), and the encoded key or value."""
 
-from ottla.schemas.codec import MisfitError
+from client.schemas.codec import MisfitError
 
 _MAGIC = 0
 _HEADER_SIZE = 5

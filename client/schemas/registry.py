@@ -11,8 +11,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from ottla.command_line.failure import suggest
-from ottla.schemas.codec import SchemaError
+from client.schemas.codec import SchemaError
 
 TIMEOUT_S = 10
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
@@ -32,6 +31,10 @@ class RegisteredSchema(NamedTuple):
     references: Mapping[str, str]
 
 
+class UnknownSubjectError(SchemaError):
+    """The schema registry does not have the subject."""
+
+
 class SchemaRegistry:
     """A client of a schema registry; an asynchronous context manager.
 
@@ -39,13 +42,14 @@ class SchemaRegistry:
     know the schema or refuses access.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, name: str = "the schema registry") -> None:
+        """`name` is what the URL comes from, for errors."""
         try:
             parsed = URL(url)
         except ValueError as error:
-            raise SchemaError(f"--schema-registry {url!r} is not a URL: {error}") from None
+            raise SchemaError(f"{name} {url!r} is not a URL: {error}") from None
         if parsed.scheme not in ("http", "https") or not parsed.host:
-            raise SchemaError(f"--schema-registry {url!r} is not a URL such as http://127.0.0.1:8081")
+            raise SchemaError(f"{name} {url!r} is not a URL such as http://127.0.0.1:8081")
         self._base = str(parsed.with_user(None)).rstrip("/")
         self._headers = {"Accept": _ACCEPT}
         if parsed.user is not None:
@@ -80,12 +84,15 @@ class SchemaRegistry:
         """Return the latest schema of a subject."""
         answer = await self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         if answer is None:
-            subjects = await self._get("/subjects")
-            near = suggest(subject, subjects) if isinstance(subjects, list) else ""
-            raise SchemaError(f"the schema registry {self._base} has no subject {subject}{near}")
+            raise UnknownSubjectError(f"the schema registry {self._base} has no subject {subject}")
         number = self._field(answer, "id", int)
         self._by_id[number] = await self._schema(number, answer)
         return self._by_id[number]
+
+    async def subjects(self) -> list[str]:
+        """Return the names of all subjects."""
+        found = await self._get("/subjects")
+        return [str(one) for one in found] if isinstance(found, list) else []
 
     async def _schema(self, number: int, answer: Any) -> RegisteredSchema:
         texts: dict[str, str] = {}

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ottla.schemas.codec import MisfitError, SchemaError
-from ottla.schemas.json_schema import JsonSchemaCodec
+from client.schemas.codec import MisfitError, SchemaError
+from client.schemas.json_schema import JsonSchemaCodec
 
 SCHEMA = {
     "type": "object",

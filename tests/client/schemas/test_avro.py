@@ -6,8 +6,8 @@ import json
 import fastavro
 import pytest
 
-from ottla.schemas.avro import AvroCodec
-from ottla.schemas.codec import MisfitError, SchemaError
+from client.schemas.avro import AvroCodec
+from client.schemas.codec import MisfitError, SchemaError
 
 EVERYTHING = {
     "type": "record",

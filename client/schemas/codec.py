@@ -2,10 +2,8 @@
 
 from typing import Any, Protocol
 
-from ottla.command_line.failure import CommandError
 
-
-class SchemaError(CommandError):
+class SchemaError(Exception):
     """A schema cannot be used, or a schema registry does not answer as expected."""
 
 

@@ -1,0 +1,1 @@
+"""Schemas of keys and values: Avro, Protobuf and JSON Schema, and the client of a schema registry."""
