@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from console.clients import Clients
+from console.decoding.schema_cache import SchemaCache
 from console.groups.watches import GroupWatches
 from console.inside import Inside
 from console.rest.bodies import Bodies
@@ -27,7 +28,11 @@ class ConsoleServices:
     groups: GroupWatches = field(default_factory=GroupWatches)
     """The consumer groups that somebody looks at."""
 
+    schemas: SchemaCache = field(default_factory=SchemaCache)
+    """The schemas of the schema registry, if there is one."""
+
     async def stop_watching(self, _: object = None) -> None:
         """End what runs although nobody asks: a handler for the end of the application."""
         self.observer.close()
         await self.groups.close()
+        await self.schemas.close()

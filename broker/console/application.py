@@ -25,6 +25,7 @@ from broker.console.guard import Guard, request_rights
 from broker.console.http_serving import add_security_headers, serve
 from broker.console.inside import BrokerInside
 from broker.console.readiness import reason_not_ready
+from broker.console.schemas import schema_cache
 from broker.settings.console_checks import OFF
 from console.application import add_console
 from console.rest.bodies import MAX_BODY
@@ -71,7 +72,8 @@ class Console:
         if self._server.config.ottla_console_mode == OFF:
             return application
         routes.add_get("/api/cluster", self._cluster)
-        services = ConsoleServices(self._clients, BrokerInside(self._server.services, self._server.broker.acceptors))
+        inside = BrokerInside(self._server.services, self._server.broker.acceptors)
+        services = ConsoleServices(self._clients, inside, schemas=schema_cache(self._server.config))
         add_console(application, services, lambda _: request_rights.get())
         return application
 

@@ -130,6 +130,8 @@ class BrokerConfig:
     ottla_console_mode: str | None  # None: see the setting
     ottla_console_open: tuple[str, ...] | None  # None: everything on a loopback address without logins
     ottla_console_password_file: str
+    ottla_console_schema_registry_basic_auth_user_info: str | None
+    ottla_console_schema_registry_url: tuple[str, ...]
     ottla_console_token_file: str
     ottla_inter_broker_listener_names: tuple[str, ...]  # upper case
     ottla_jmx_port: int

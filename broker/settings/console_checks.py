@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from broker.settings.listener_settings import CONSOLE_PREFIX
 from storage.setting import ConfigError
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 _LISTENER: Final = f"{CONSOLE_PREFIX}listener"
 _TLS_PREFIX: Final = f"{CONSOLE_PREFIX}ssl."
 _METHODS: Final = f"{CONSOLE_PREFIX}authentication"
+_REGISTRY_URL: Final = f"{CONSOLE_PREFIX}schema.registry.url"
+_REGISTRY_USER: Final = f"{CONSOLE_PREFIX}schema.registry.basic.auth.user.info"
 OPEN_TO_ALL: Final = (
     "everybody who reaches this address could read the console: set ottla.console.authentication; if everybody may "
     "read it, set ottla.console.open to read or metrics"
@@ -33,10 +36,29 @@ CHANGED_BY_ALL: Final = (
 
 def check_console(config: BrokerConfig) -> None:
     """Raise ConfigError for the first broken rule."""
+    _check_schema_registry(config)
     if config.ottla_console_listener is not None:
         _check_tls(config)
         _check_logins(config)
         _check_open(config)
+
+
+def _check_schema_registry(config: BrokerConfig) -> None:
+    urls = config.ottla_console_schema_registry_url
+    for url in urls:
+        try:
+            parsed = urlsplit(url)
+        except ValueError:
+            parsed = urlsplit("")
+        if "@" in parsed.netloc:  # the value is not shown: it has a password
+            raise ConfigError(_REGISTRY_URL, None, f"must not have a user and a password: {_REGISTRY_USER} is for them")
+        if parsed.scheme not in ("http", "https") or not parsed.hostname:
+            raise ConfigError(_REGISTRY_URL, url, "must be URLs such as http://127.0.0.1:8081")
+    user_info = config.ottla_console_schema_registry_basic_auth_user_info
+    if user_info and not urls:
+        raise ConfigError(_REGISTRY_USER, None, f"has no effect without {_REGISTRY_URL}")
+    if user_info and ":" not in user_info:
+        raise ConfigError(_REGISTRY_USER, None, "must be user:password")
 
 
 def _check_tls(config: BrokerConfig) -> None:

@@ -15,7 +15,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from client.schemas.codec import MisfitError, SchemaError, missing_library
+from client.schemas.avro_meter import AvroMeter
+from client.schemas.codec import Limits, MisfitError, SchemaError, missing_library
 
 # The name of a type, a list (a union) or an object.
 Schema = Any
@@ -56,8 +57,10 @@ class AvroCodec:
         except (SchemaParseException, ValueError, KeyError, TypeError) as error:
             raise SchemaError(f"not an Avro schema: {error}") from None
 
-    def decode(self, data: bytes, *, is_framed: bool) -> Any:
+    def decode(self, data: bytes, *, is_framed: bool, limits: Limits | None = None) -> Any:
         """Return the JSON value. Raises MisfitError."""
+        if limits is not None:
+            AvroMeter(data, limits, self._resolved).measure(self._schema)
         source = io.BytesIO(data)
         try:
             value = self._fastavro.schemaless_reader(source, self._schema, None, return_named_type=True)

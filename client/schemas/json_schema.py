@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from client.schemas.codec import MisfitError, SchemaError, missing_library
+from client.schemas.codec import Limits, MisfitError, SchemaError, missing_library
 from client.schemas.json_text import dump, load
 
 
@@ -39,7 +39,7 @@ class JsonSchemaCodec:
         self._validator = kind(schema, registry=registry)
         self._unresolvable = referencing.exceptions.Unresolvable
 
-    def decode(self, data: bytes, *, is_framed: bool) -> Any:
+    def decode(self, data: bytes, *, is_framed: bool, limits: Limits | None = None) -> Any:
         """Return the JSON value. Raises MisfitError, SchemaError for a reference that does not exist."""
         try:
             value = load(data)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from client.schemas.codec import MisfitError, SchemaError, missing_library
+from client.schemas.codec import Budget, Limits, MisfitError, SchemaError, missing_library
 from protocol.record import unzigzag
 from protocol.varint import encode_unsigned_varint
 
@@ -41,10 +41,10 @@ class ProtobufCodec:
                 json_format,
                 message_factory,
             )
-            from google.protobuf.message import DecodeError
+            from google.protobuf.message import DecodeError, Message
         except ImportError as error:
             raise missing_library(error) from None
-        self._json_format, self._decode_error = json_format, DecodeError
+        self._json_format, self._decode_error, self._message_type = json_format, DecodeError, Message
         self._class_of = message_factory.GetMessageClass
         self._pool = descriptor_pool.DescriptorPool()
         try:
@@ -69,18 +69,43 @@ class ProtobufCodec:
                 continue
         raise SchemaError(f"the Protobuf schema has no message {name}: it has {', '.join(one.name for one in top)}")
 
-    def decode(self, data: bytes, *, is_framed: bool) -> Any:
+    def decode(self, data: bytes, *, is_framed: bool, limits: Limits | None = None) -> Any:
         """Return the JSON value. Raises MisfitError."""
         descriptor, start = self._default, 0
         if is_framed:
             descriptor, start = self._framed_message(data)
         try:
             message = self._class_of(descriptor).FromString(data[start:])
+            if limits is not None:
+                self._check(message, Budget(limits))
             return self._json_format.MessageToDict(
                 message, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
             )
-        except (self._decode_error, self._json_format.Error, ValueError, TypeError) as error:
+        except (self._decode_error, self._json_format.Error, ValueError, TypeError, RecursionError) as error:
             raise MisfitError(f"does not fit the Protobuf message {descriptor.full_name}: {error}") from None
+
+    def _check(self, message: Any, budget: Budget, depth: int = 0) -> None:
+        """Count what is shown of a message: also fields without a value are. Raises MisfitError."""
+        budget.take(len(message.DESCRIPTOR.fields), depth)
+        if message.DESCRIPTOR.full_name == "google.protobuf.Any":
+            self._check_any(message, budget, depth)
+            return
+        for field, value in message.ListFields():
+            if isinstance(value, self._message_type):
+                self._check(value, budget, depth + 1)
+            elif hasattr(value, "__len__") and not isinstance(value, (str, bytes)):
+                budget.take(len(value), depth)
+                is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+                for one in value.values() if is_map else value:
+                    if isinstance(one, self._message_type):
+                        self._check(one, budget, depth + 1)
+
+    def _check_any(self, message: Any, budget: Budget, depth: int) -> None:
+        try:
+            found = self._pool.FindMessageTypeByName(message.TypeName())
+        except KeyError:
+            return  # shown by nobody: `decode` raises
+        self._check(self._class_of(found).FromString(message.value), budget, depth + 1)
 
     def encode(self, value: Any, *, is_framed: bool) -> bytes:
         """Return the bytes for a JSON value. Raises MisfitError."""

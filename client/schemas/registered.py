@@ -13,6 +13,8 @@ async def codec_of_registered(schema: RegisteredSchema, message: str | None = No
     """Return the codec for a schema of a registry. Raises SchemaError."""
     try:
         return await asyncio.to_thread(_registered, schema, message)
+    except RecursionError:
+        raise SchemaError(f"the schema with the id {schema.id}: it has too many levels") from None
     except SchemaError as error:
         raise SchemaError(f"the schema with the id {schema.id}: {error}") from None
 

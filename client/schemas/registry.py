@@ -14,6 +14,8 @@ from yarl import URL
 from client.schemas.codec import SchemaError
 
 TIMEOUT_S = 10
+MAX_BYTES = 16 * 1024 * 1024
+MAX_KEPT = 1000
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 # What the API answers, besides 404, if the user has no access.
 _NO_ACCESS = (401, 403)
@@ -31,6 +33,10 @@ class RegisteredSchema(NamedTuple):
     references: Mapping[str, str]
 
 
+class UnknownSchemaError(SchemaError):
+    """The schema registry does not have a schema with the id."""
+
+
 class UnknownSubjectError(SchemaError):
     """The schema registry does not have the subject."""
 
@@ -38,11 +44,21 @@ class UnknownSubjectError(SchemaError):
 class SchemaRegistry:
     """A client of a schema registry; an asynchronous context manager.
 
-    The URL may contain a user and a password. All methods raise SchemaError if the registry cannot be reached, does not
-    know the schema or refuses access.
+    The URL may contain a user and a password, or `user_info` is "user:password". An answer may have `max_bytes`; at
+    most `keeps` schemas are kept. All methods raise SchemaError if the registry cannot be reached, does not know the
+    schema or refuses access.
     """
 
-    def __init__(self, url: str, name: str = "the schema registry") -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str = "the schema registry",
+        *,
+        user_info: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        max_bytes: int = MAX_BYTES,
+        keeps: int = MAX_KEPT,
+    ) -> None:
         """`name` is what the URL comes from, for errors."""
         try:
             parsed = URL(url)
@@ -52,15 +68,19 @@ class SchemaRegistry:
             raise SchemaError(f"{name} {url!r} is not a URL such as http://127.0.0.1:8081")
         self._base = str(parsed.with_user(None)).rstrip("/")
         self._headers = {"Accept": _ACCEPT}
-        if parsed.user is not None:
-            identity = f"{parsed.user}:{parsed.password or ''}".encode()
-            self._headers["Authorization"] = f"Basic {base64.b64encode(identity).decode()}"
+        if user_info is None and parsed.user is not None:
+            user_info = f"{parsed.user}:{parsed.password or ''}"
+        if user_info is not None:
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user_info.encode()).decode()}"
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._keeps = keeps
         self._session: aiohttp.ClientSession | None = None
         self._by_id: dict[int, RegisteredSchema] = {}
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s),
             headers=self._headers,
         )
         return self
@@ -73,12 +93,18 @@ class SchemaRegistry:
 
     async def by_id(self, number: int) -> RegisteredSchema:
         """Return the schema with an id."""
-        if number not in self._by_id:
-            answer = await self._get(f"/schemas/ids/{number}")
-            if answer is None:
-                raise SchemaError(f"the schema registry {self._base} has no schema with the id {number}")
-            self._by_id[number] = await self._schema(number, answer)
-        return self._by_id[number]
+        if number in self._by_id:
+            return self._by_id[number]
+        answer = await self._get(f"/schemas/ids/{number}")
+        if answer is None:
+            raise UnknownSchemaError(f"the schema registry {self._base} has no schema with the id {number}")
+        return self._keep(await self._schema(number, answer))
+
+    async def versions(self, number: int) -> list[tuple[str, int]]:
+        """Return the subjects that have the schema with an id, with its version there."""
+        found = await self._get(f"/schemas/ids/{number}/versions")
+        pairs = found if isinstance(found, list) else []
+        return [(self._field(one, "subject", str), self._field(one, "version", int)) for one in pairs]
 
     async def latest(self, subject: str) -> RegisteredSchema:
         """Return the latest schema of a subject."""
@@ -86,8 +112,13 @@ class SchemaRegistry:
         if answer is None:
             raise UnknownSubjectError(f"the schema registry {self._base} has no subject {subject}")
         number = self._field(answer, "id", int)
-        self._by_id[number] = await self._schema(number, answer)
-        return self._by_id[number]
+        return self._keep(await self._schema(number, answer))
+
+    def _keep(self, schema: RegisteredSchema) -> RegisteredSchema:
+        self._by_id[schema.id] = schema
+        while len(self._by_id) > self._keeps:
+            del self._by_id[next(iter(self._by_id))]
+        return schema
 
     async def subjects(self) -> list[str]:
         """Return the names of all subjects."""
@@ -127,9 +158,9 @@ class SchemaRegistry:
         assert self._session is not None
         try:
             async with self._session.get(self._base + path) as response:
-                text = await response.text()
+                text = (await self._body(response)).decode()
         except TimeoutError:
-            raise SchemaError(f"the schema registry {self._base} has not answered in {TIMEOUT_S} s") from None
+            raise SchemaError(f"the schema registry {self._base} has not answered in {self._timeout_s:g} s") from None
         except aiohttp.ClientConnectorError as error:
             code = error.os_error.errno  # the text has the address, and differs between event loops
             reason = os.strerror(code) if code is not None and code > 0 else error.os_error
@@ -151,3 +182,11 @@ class SchemaRegistry:
             message = answer.get("message", "") if isinstance(answer, dict) else ""
             raise SchemaError(f"{self._base}{path} does not answer as a schema registry: {response.status} {message}")
         return answer
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        found = bytearray()
+        async for piece in response.content.iter_any():
+            found += piece
+            if len(found) > self._max_bytes:
+                raise SchemaError(f"the schema registry {self._base} answers with more than {self._max_bytes} bytes")
+        return bytes(found)

@@ -11,7 +11,8 @@
 | uuid | 16 bytes, or text of 36 characters, as a UUID |
 | internal | records of `__consumer_offsets` and `__transaction_state` |
 
-`auto` never fails: what is nothing else is text or hex. `registry` is in `registry_decoder`.
+`auto` never fails: what is nothing else is text or hex. `registry`, which needs a schema registry, is in
+`registry_decoder`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Decoded(NamedTuple):
     is_json: bool = False
     error: str | None = None
     schema_id: int | None = None
+    schema_type: str | None = None
 
 
 def decode(name: str, data: bytes) -> Decoded:

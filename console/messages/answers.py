@@ -31,6 +31,9 @@ class Content(Answer):
     error: str | None
     """Why the data could not be decoded as asked."""
     schema_id: int | None
+    """The schema in a schema registry that the data names."""
+    schema_type: str | None
+    """AVRO, PROTOBUF or JSON."""
 
 
 class HeaderContent(Answer):
@@ -143,6 +146,7 @@ def _content(data: bytes | None, decoded: Decoded | None, limit: int) -> Content
         is_truncated=len(decoded.text) > limit or (decoded.decoder in ("text", "hex") and shown_bytes < len(data)),
         error=decoded.error,
         schema_id=decoded.schema_id,
+        schema_type=decoded.schema_type,
     )
 
 

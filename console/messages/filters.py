@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from console.decoding.record_decoder import RecordDecoder
@@ -56,6 +56,10 @@ class RecordFilter:
             "regex": _expression,
         }
         return cls([make(query[name]) for name, make in makers.items() if name in query], decoder)
+
+    async def prepare(self, records: Iterable[StoredRecord]) -> None:
+        """Load what is needed to decode records; before `matches`."""
+        await self._decoder.prepare((one.key, one.value) for one in records)
 
     def matches(self, record: StoredRecord) -> bool:
         """Return whether a record fulfils all conditions."""

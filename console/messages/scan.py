@@ -46,6 +46,7 @@ class Scan:
             bounds = page.highs if is_newer else page.lows
             before = page.lows if is_newer else page.highs
             self.at = dict(before)
+            await self._wanted.prepare(page.records)
             async for found in self._matching(page.records):
                 yield found
                 if self.is_over():

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.decoding.decoders import NAMES
 from console.decoding.record_decoder import RecordDecoder
+from console.decoding.registry_decoder import REGISTRY
 from console.messages.cursor import Bounds, parse_cursor
 from console.messages.topic_log import Page, TopicLog
 from console.rest.call import Call
@@ -26,6 +27,7 @@ SELECTION: Final = (
     Parameter("transactions", choices=("COMMITTED", "ALL")),
 )
 """`from`: newest, oldest, offset:N or time:MS. `at`: a place that an earlier answer has given, instead of `from`."""
+_DECODER_NAMES: Final = (*NAMES, REGISTRY)
 DECODERS: Final = (Parameter("key_decoder"), Parameter("value_decoder"))
 
 
@@ -67,11 +69,11 @@ class Selection:
 
 def decoder_of(call: Call) -> RecordDecoder:
     """Return the decoder that a request asks for. Raises RestError."""
-    names = [call.query.get(name, "auto").lower() for name in ("key_decoder", "value_decoder")]
-    for name in names:
-        if name not in NAMES:
-            raise RestError(400, f"there is no decoder {name[:40]!r}, only {', '.join(NAMES)}")
-    return RecordDecoder(call.topic_name, *names)
+    key, value = (call.query.get(name, "auto").lower() for name in ("key_decoder", "value_decoder"))
+    for name in (key, value):
+        if name not in _DECODER_NAMES:
+            raise RestError(400, f"there is no decoder {name[:40]!r}, only {', '.join(_DECODER_NAMES)}")
+    return RecordDecoder(call.topic_name, key, value, call.services.schemas)
 
 
 def limit_of(call: Call, default: int = DEFAULT_LIMIT, most: int = MAX_LIMIT) -> int:

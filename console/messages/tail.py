@@ -47,4 +47,5 @@ class Tail:
             return Look([], skipped)
         page = await self._log.newer(self.at, each, is_whole=True)
         self.at |= page.highs
+        await self._wanted.prepare(page.records)
         return Look([one for one in page.records if self._wanted.matches(one)], skipped)

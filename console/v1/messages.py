@@ -63,6 +63,7 @@ async def get_records(call: Call) -> RecordPage:
     selection = await Selection.of(call)
     page = await selection.page(limit)
     log = selection.log
+    await decoder.prepare((one.key, one.value) for one in page.records)
     return RecordPage(
         records=[record_answer(one, decoder) for one in page.records],
         older=_place(page.lows, page, {one: found.start for one, found in log.ranges.items()}),
@@ -82,7 +83,9 @@ def _place(bounds: dict[int, int], page: Page, last: dict[int, int]) -> str | No
 async def get_record(call: Call) -> RecordAnswer:
     """Return one record, also of an aborted or open transaction, with its key and value up to a megabyte each."""
     decoder = decoder_of(call)
-    return record_answer(await _record(call), decoder, is_whole=True)
+    record = await _record(call)
+    await decoder.prepare([(record.key, record.value)])
+    return record_answer(record, decoder, is_whole=True)
 
 
 async def get_record_part(call: Call) -> web.Response:

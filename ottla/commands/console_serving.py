@@ -18,6 +18,7 @@ from broker.console.front import BACKLOG, ConsoleFront
 from broker.console.guard import Guard, request_rights
 from broker.console.http_serving import add_security_headers
 from broker.console.http_serving import serve as serve_http
+from broker.console.schemas import schema_cache
 from broker.errors import BrokerStartError
 from broker.network.listener import Listener
 from broker.network.listener_tls import ListenerTls
@@ -93,7 +94,8 @@ def _clients(bootstrap_server: str) -> Clients:
 
 
 def _application(front: ConsoleFront, clients: Clients) -> web.Application:
-    application = console_application(ConsoleServices(clients), lambda _: request_rights.get())
+    services = ConsoleServices(clients, schemas=schema_cache(front.config))
+    application = console_application(services, lambda _: request_rights.get())
     application.middlewares.append(Guard(front).check)
     application.on_response_prepare.append(add_security_headers)
     return application

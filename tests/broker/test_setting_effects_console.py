@@ -13,6 +13,7 @@ from storage.setting import ConfigError
 from support.broker import settings
 from support.console import ask, basic, console_broker, password_file, token_file
 from support.effects import shows
+from support.schema_registry import RegistryThread
 
 NETWORK = {"ottla.console.listener": "0.0.0.0:0"}
 
@@ -101,6 +102,38 @@ async def test_names_of_the_console(tmp_path):
     async with console_broker(tmp_path, {"ottla.console.hosts": "kafka.example.org"}) as broker:
         assert (await ask(broker, "/healthz", headers={"Host": "kafka.example.org:8080"})).status == 200
         assert (await ask(broker, "/healthz")).status == 403  # localhost
+
+
+@shows("ottla.console.schema.registry.url", "ottla.console.schema.registry.basic.auth.user.info")
+async def test_the_schema_registry(tmp_path):
+    with RegistryThread(auth=("franz", "kafka")) as registry:
+        number = registry.register("orders-value", '"string"')
+        values = {
+            "ottla.console.schema.registry.url": registry.url,
+            "ottla.console.schema.registry.basic.auth.user.info": "franz:kafka",
+        }
+        async with console_broker(tmp_path, values) as broker:
+            answer = await ask(broker, f"/api/v1/schemas/{number}")
+            assert json.loads(answer.text)["text"] == '"string"'
+
+
+@pytest.mark.parametrize(
+    ("url", "user_info", "rule"),
+    [
+        ("ftp://127.0.0.1", None, "must be URLs such as"),
+        ("http://franz:kafka@127.0.0.1:8081", None, "must not have a user and a password"),
+        ("", "franz:kafka", "has no effect without ottla.console.schema.registry.url"),
+        ("http://127.0.0.1:8081", "kafka", "must be user:password"),
+    ],
+)
+def test_settings_of_the_schema_registry_that_are_refused(tmp_path, url, user_info, rule):
+    values = {"ottla.console.schema.registry.url": url}
+    if user_info is not None:
+        values["ottla.console.schema.registry.basic.auth.user.info"] = user_info
+    said = refusal(tmp_path, values)
+    assert rule in said
+    assert "kafka@" not in said
+    assert "franz" not in said
 
 
 def refusal(tmp_path, values):

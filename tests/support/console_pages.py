@@ -9,6 +9,7 @@ from typing import Any
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page
 
+from console.decoding.schema_cache import SchemaCache
 from support.browser import opened
 from support.rest import Rest, rest_api
 
@@ -37,9 +38,11 @@ class ConsolePages:
 
 
 @contextlib.asynccontextmanager
-async def console_pages(browser: Browser, bootstrap_servers: str) -> AsyncIterator[ConsolePages]:
+async def console_pages(
+    browser: Browser, bootstrap_servers: str, schemas: SchemaCache | None = None
+) -> AsyncIterator[ConsolePages]:
     """The console of `ottla console` for a cluster."""
-    async with rest_api(bootstrap_servers) as rest:
+    async with rest_api(bootstrap_servers, schemas) as rest:
         yield ConsolePages(browser, rest)
 
 

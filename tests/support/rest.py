@@ -16,6 +16,7 @@ from client.admin.admin import Admin
 from client.producer.producer import Producer
 from console.application import console_application
 from console.clients import REQUEST_TIMEOUT_MS, Clients
+from console.decoding.schema_cache import SchemaCache
 from console.services import ConsoleServices
 from support.deadlines import DEADLINE_S
 from support.reference import REFERENCE
@@ -73,8 +74,8 @@ async def served(application: web.Application) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def rest_api(bootstrap_servers: str) -> AsyncIterator[Rest]:
-    """Serve the API for a cluster."""
+async def rest_api(bootstrap_servers: str, schemas: SchemaCache | None = None) -> AsyncIterator[Rest]:
+    """Serve the API for a cluster. schemas: those of its schema registry."""
 
     def admin() -> Admin:
         return Admin(
@@ -88,7 +89,7 @@ async def rest_api(bootstrap_servers: str) -> AsyncIterator[Rest]:
 
     async with (
         Clients(admin, producer) as clients,
-        served(_with_headers(console_application(ConsoleServices(clients)))) as url,
+        served(_with_headers(console_application(ConsoleServices(clients, schemas=schemas or SchemaCache())))) as url,
         aiohttp.ClientSession() as http,
     ):
         yield Rest(http, url, await clients.cluster_id())

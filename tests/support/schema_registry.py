@@ -67,6 +67,7 @@ class RegistryThread:
             [
                 web.get("/subjects", self._subjects),
                 web.get("/schemas/ids/{id}", self._by_id),
+                web.get("/schemas/ids/{id}/versions", self._versions_of),
                 web.get("/subjects/{subject}/versions/{version}", self._version),
                 web.post("/subjects/{subject}/versions", self._post),
                 web.post("/subjects/{subject}", self._post),
@@ -100,6 +101,11 @@ class RegistryThread:
         if not 1 <= number <= len(self._schemas):
             return web.json_response({"error_code": SCHEMA_NOT_FOUND, "message": "Schema not found"}, status=404)
         return web.json_response(self._shown(self._schemas[number - 1], request))
+
+    async def _versions_of(self, request):
+        number = int(request.match_info["id"])
+        found = [(subject, ids.index(number) + 1) for subject, ids in self._versions.items() if number in ids]
+        return web.json_response([{"subject": subject, "version": version} for subject, version in found])
 
     async def _version(self, request):
         subject, version = request.match_info["subject"], request.match_info["version"]

@@ -54,6 +54,13 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
     Setting("ottla.console.password.file", STRING, "", None,
             MEDIUM, READ_ONLY, acts=True,
             doc="For password-file: a file with lines of `ottla users hash`. It is read again when it has changed."),
+    Setting("ottla.console.schema.registry.basic.auth.user.info", PASSWORD, None, None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="user:password for the schema registry of the console."),
+    Setting("ottla.console.schema.registry.url", LIST, "", None,
+            MEDIUM, READ_ONLY, acts=True,
+            doc="URLs of a schema registry with Confluent's REST API, tried in order: the console decodes keys and"
+                " values that name a schema. Empty: none."),
     Setting("ottla.console.token.file", STRING, "", None,
             MEDIUM, READ_ONLY, acts=True,
             doc="For token-file: a file with lines user:$sha256$<digits>, the SHA-256 of a token in hexadecimal digits."

@@ -79,6 +79,8 @@ SPECIMENS = {
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
         "com.example.Handler",
     ),
+    "ottla.console.schema.registry.basic.auth.user.info": ("", None),  # see test_setting_effects_console.py
+    "ottla.console.schema.registry.url": ("http://127.0.0.1:8081", "ftp://127.0.0.1"),
     "ottla.inter.broker.listener.names": ("PLAINTEXT", "FORMER"),
     "super.users": ("", None),
     "security.inter.broker.protocol": ("PLAINTEXT", "SASL_SSL"),

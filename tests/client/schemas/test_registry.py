@@ -3,7 +3,6 @@
 import pytest
 from aiohttp import web
 
-from client.schemas import registry
 from client.schemas.codec import SchemaError
 from client.schemas.registry import SchemaRegistry
 from ottla.schemas.loading import find_registered
@@ -55,15 +54,30 @@ async def test_user_and_password():
         assert "secret" not in str(raised.value)
 
 
-async def test_a_registry_that_does_not_answer(served, monkeypatch):
+async def test_a_registry_that_does_not_answer(served):
     async with SchemaRegistry("http://127.0.0.1:1") as client:
         with pytest.raises(SchemaError, match=r"http://127.0.0.1:1 cannot be reached \(.*refused"):
             await client.by_id(1)
     served.silent = True
-    monkeypatch.setattr(registry, "TIMEOUT_S", 0.05)
-    async with SchemaRegistry(served.url) as client:
+    async with SchemaRegistry(served.url, timeout_s=0.05) as client:
         with pytest.raises(SchemaError, match=r"has not answered in 0\.05 s"):
             await client.by_id(1)
+
+
+async def test_an_answer_that_is_too_large(served):
+    served.register("orders-value", '"string"')
+    async with SchemaRegistry(served.url, max_bytes=10) as client:
+        with pytest.raises(SchemaError, match="answers with more than 10 bytes"):
+            await client.by_id(1)
+
+
+async def test_only_some_schemas_are_kept(served):
+    for number in range(3):
+        served.register("orders-value", str(number))
+    async with SchemaRegistry(served.url, keeps=1) as client:
+        for number in (1, 1, 2, 1):
+            await client.by_id(number)
+    assert [path[-1] for path in served.requests] == ["1", "2", "1"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import { showRecord, transaction } from "/static/pages/topic/record_panel.js";
 
 const FILTERS = ["value", "key", "header", "path", "regex"];
 const SELECTION = ["from", "at", "direction", "partitions", "transactions", "key_decoder", "value_decoder", ...FILTERS];
-const DECODERS = ["auto", "text", "json", "hex", "base64", "messagepack", "cbor", "int32", "int64", "uuid", "internal"];
+const DECODERS = ["auto", "text", "json", "hex", "base64", "messagepack", "cbor", "int32", "int64", "uuid", "internal", "registry"];
 const MOST_ROWS = 500;
 
 export function show(root, view) {

@@ -61,12 +61,40 @@ function contentOf(content, path) {
   if (!content) return h("p", { class: "muted" }, "null");
   const tree = content.is_json ? jsonTree(content.text) : null;
   return h("div", { class: "stack" },
-    h("p", { class: "small muted" }, `${content.decoder} · ${bytes(content.size)}`, content.schema_id !== null && ` · schema ${content.schema_id}`, " · ",
+    h("p", { class: "small muted" }, `${content.decoder} · ${bytes(content.size)}`, " · ",
       h("a", { href: path, download: "" }, "Download the bytes")),
     content.error && h("p", { class: "notice" }, `It ${content.error}.`),
     content.is_truncated && h("p", { class: "notice" }, "Only the beginning is shown."),
+    content.schema_id !== null && schema(content),
     tree ?? h("pre", {}, content.text),
     tree && h("details", {}, h("summary", {}, "As text"), h("pre", {}, content.text)));
+}
+
+// The schema that the content names; its text is asked for when it is opened.
+function schema({ schema_id: id, schema_type: type }) {
+  const body = h("div", {});
+  async function load({ target }) {
+    if (!target.open || body.firstChild) return;
+    const done = loading(body);
+    try {
+      const { text, subjects, references } = await get(address`/api/v1/schemas/${id}`);
+      done();
+      replace(body, subjects.length > 0 && h("p", { class: "small muted" }, subjects.map((one) => `${one.subject}, version ${one.version}`).join(" · ")),
+        [{ text }, ...references].map((one) => [one.name && h("p", { class: "small" }, one.name), h("pre", { tabindex: "0", "aria-label": "Text of the schema" }, pretty(one.text))]));
+    } catch (error) {
+      done();
+      replace(body, failed(error));
+    }
+  }
+  return h("details", { ontoggle: load }, h("summary", {}, `Schema ${id} (${type})`), body);
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text; // Protobuf
+  }
 }
 
 function headers(record) {
