@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from console.clients import Clients
 from console.decoding.schema_cache import SchemaCache
+from console.decoding.subject_cache import SubjectCache
 from console.groups.watches import GroupWatches
 from console.inside import Inside
 from console.rest.bodies import Bodies
@@ -30,6 +31,8 @@ class ConsoleServices:
 
     schemas: SchemaCache = field(default_factory=SchemaCache)
     """The schemas of the schema registry, if there is one."""
+    subjects: SubjectCache = field(default_factory=SubjectCache)
+    """What records to produce have named instead of the id of a schema."""
 
     async def stop_watching(self, _: object = None) -> None:
         """End what runs although nobody asks: a handler for the end of the application."""

@@ -19,6 +19,8 @@ MAX_KEPT = 1000
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 # What the API answers, besides 404, if the user has no access.
 _NO_ACCESS = (401, 403)
+# What it answers for a schema that is not compatible, or is none.
+_REFUSED = (409, 422)
 
 
 class RegisteredSchema(NamedTuple):
@@ -31,6 +33,10 @@ class RegisteredSchema(NamedTuple):
     kind: str
     text: str
     references: Mapping[str, str]
+
+
+class UnreachableError(SchemaError):
+    """The schema registry gives no answer, or not as one: another one may."""
 
 
 class UnknownSchemaError(SchemaError):
@@ -108,11 +114,25 @@ class SchemaRegistry:
 
     async def latest(self, subject: str) -> RegisteredSchema:
         """Return the latest schema of a subject."""
-        answer = await self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return (await self.version(subject, "latest"))[0]
+
+    async def version(self, subject: str, version: int | str) -> tuple[RegisteredSchema, int]:
+        """Return a version of a subject, by its number or "latest", with the number."""
+        answer = await self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
         if answer is None:
-            raise UnknownSubjectError(f"the schema registry {self._base} has no subject {subject}")
-        number = self._field(answer, "id", int)
-        return self._keep(await self._schema(number, answer))
+            which = "" if version == "latest" else f" with a version {version}"
+            raise UnknownSubjectError(f"the schema registry {self._base} has no subject {subject}{which}")
+        schema = self._keep(await self._schema(self._field(answer, "id", int), answer))
+        return schema, self._field(answer, "version", int)
+
+    async def registered(self, subject: str, kind: str, text: str) -> tuple[int, int]:
+        """Return the id and the version of a schema in a subject, where it is registered if it is new."""
+        path, body = f"/subjects/{quote(subject, safe='')}", {"schema": text, "schemaType": kind}
+        found = await self._ask("POST", path, body)
+        if found is None:
+            await self._ask("POST", f"{path}/versions", body)
+            found = await self._ask("POST", path, body)
+        return self._field(found, "id", int), self._field(found, "version", int)
 
     def _keep(self, schema: RegisteredSchema) -> RegisteredSchema:
         self._by_id[schema.id] = schema
@@ -154,21 +174,26 @@ class SchemaRegistry:
         return answer[name]
 
     async def _get(self, path: str) -> Any:
+        return await self._ask("GET", path)
+
+    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return the JSON of an answer; None for 404."""
         assert self._session is not None
         try:
-            async with self._session.get(self._base + path) as response:
+            async with self._session.request(method, self._base + path, json=body) as response:
                 text = (await self._body(response)).decode()
         except TimeoutError:
-            raise SchemaError(f"the schema registry {self._base} has not answered in {self._timeout_s:g} s") from None
+            raise UnreachableError(
+                f"the schema registry {self._base} has not answered in {self._timeout_s:g} s"
+            ) from None
         except aiohttp.ClientConnectorError as error:
             code = error.os_error.errno  # the text has the address, and differs between event loops
             reason = os.strerror(code) if code is not None and code > 0 else error.os_error
-            raise SchemaError(f"the schema registry {self._base} cannot be reached ({reason})") from None
+            raise UnreachableError(f"the schema registry {self._base} cannot be reached ({reason})") from None
         except (aiohttp.ClientError, UnicodeDecodeError) as error:
-            raise SchemaError(f"the schema registry {self._base} does not answer: {error}") from None
+            raise UnreachableError(f"the schema registry {self._base} does not answer: {error}") from None
         if response.status in _NO_ACCESS:
-            raise SchemaError(
+            raise UnreachableError(
                 f"the schema registry {self._base} refuses access ({response.status} {response.reason}):"
                 " a user and a password go into the URL, http://user:password@host:8081"
             )
@@ -178,9 +203,13 @@ class SchemaRegistry:
             answer = None
         if response.status == 404 and isinstance(answer, dict) and "error_code" in answer:
             return None
+        if response.status in _REFUSED and isinstance(answer, dict) and "error_code" in answer:
+            raise SchemaError(f"the schema registry {self._base} refuses the schema: {answer.get('message', '')}")
         if response.status != 200 or answer is None:
             message = answer.get("message", "") if isinstance(answer, dict) else ""
-            raise SchemaError(f"{self._base}{path} does not answer as a schema registry: {response.status} {message}")
+            raise UnreachableError(
+                f"{self._base}{path} does not answer as a schema registry: {response.status} {message}"
+            )
         return answer
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:

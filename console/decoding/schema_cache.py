@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from client.schemas.codec import Codec, SchemaError
 from client.schemas.registered import codec_of_registered
-from client.schemas.registry import RegisteredSchema, SchemaRegistry, UnknownSchemaError, UnknownSubjectError
+from client.schemas.registry import RegisteredSchema, SchemaRegistry, UnknownSchemaError, UnreachableError
 
 WAIT_S: Final = 3.0
 """How long a request waits for schemas. They go on loading, for the next request."""
@@ -98,7 +98,7 @@ class SchemaCache:
 
     async def subjects(self, number: int) -> list[tuple[str, int]]:
         """Return the subjects and versions of a schema. Raises SchemaError."""
-        return await self._first_answer(lambda registry: registry.versions(number))
+        return await self.ask(lambda registry: registry.versions(number))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -124,7 +124,7 @@ class SchemaCache:
             async with self._turns:
                 if self._failure(number) is not None:
                     return
-                schema = await self._first_answer(lambda registry: registry.by_id(number))
+                schema = await self.ask(lambda registry: registry.by_id(number))
                 self._put(self._loaded, number, await _loaded(schema), _MAX_KEPT)
         except SchemaError as error:
             failure = Failure(str(error), isinstance(error, UnknownSchemaError), self._clock() + RETRY_S)
@@ -136,19 +136,19 @@ class SchemaCache:
         while len(kept) > most:
             del kept[next(iter(kept))]
 
-    async def _first_answer(self, ask: Callable[[SchemaRegistry], Awaitable[_T]]) -> _T:
+    async def ask(self, ask: Callable[[SchemaRegistry], Awaitable[_T]]) -> _T:
         """Return the answer of the first registry that gives one. Raises SchemaError."""
         if self._stack is None:
             self._stack = contextlib.AsyncExitStack()
             for registry in self._registries:
                 await self._stack.enter_async_context(registry)
+        if self._dead is not None and self._clock() < self._dead.until:
+            raise SchemaError(self._dead.reason)
         last = SchemaError(NO_REGISTRY)
         for registry in self._registries:
             try:
                 return await ask(registry)
-            except (UnknownSchemaError, UnknownSubjectError):
-                raise
-            except SchemaError as error:
+            except UnreachableError as error:
                 last = error
         self._dead = Failure(str(last), until=self._clock() + RETRY_S)
         raise last

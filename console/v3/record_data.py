@@ -1,6 +1,6 @@
 """Keys, values and headers of records in requests, as bytes.
 
-A type is BINARY (base64), STRING (UTF-8) or JSON. The types with a schema need a schema registry, which is not there.
+A type is BINARY (base64), STRING (UTF-8) or JSON. `schema_data` encodes the types with a schema.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from console.rest.errors import RestError
 from console.rest.models import OMITTED_IF_NONE, Answer, Asked, Name
 
 UNPROCESSABLE: Final = 422
-_WITH_SCHEMA: Final = frozenset({"AVRO", "JSONSCHEMA", "PROTOBUF"})
+WITH_SCHEMA: Final = frozenset({"AVRO", "JSONSCHEMA", "PROTOBUF"})
 
 
 class Data(Asked):
@@ -54,6 +54,9 @@ class Encoded(NamedTuple):
 
     data: bytes | None
     type: str
+    subject: str | None = None
+    schema_id: int | None = None
+    schema_version: int | None = None
 
 
 class EncodedSize(Answer):
@@ -71,9 +74,6 @@ def encoded(name: str, part: Data | None) -> Encoded | None:
     if part is None:
         return None
     kind = part.type
-    given = (part.subject, part.subject_name_strategy, part.schema_id, part.schema_version, part.schema_text)
-    if kind in _WITH_SCHEMA or any(one is not None for one in given):
-        raise RestError(UNPROCESSABLE, f"{name}: schemas need a schema registry, and none is configured here")
     if kind is None:
         raise RestError(400, f"{name}: the type must be BINARY, STRING or JSON")
     if kind == "JSON":  # also null is a value of JSON, but as in the REST Proxy it stands for no value
@@ -92,7 +92,15 @@ def encoded_headers(headers: list[RecordHeader]) -> list[tuple[str, bytes | None
 
 def size_of(part: Encoded | None) -> EncodedSize | None:
     """Return what the answer says about a key or value."""
-    return None if part is None else EncodedSize(size=len(part.data or b""), type=part.type)
+    if part is None:
+        return None
+    return EncodedSize(
+        size=len(part.data or b""),
+        type=part.type,
+        subject=part.subject,
+        schema_id=part.schema_id,
+        schema_version=part.schema_version,
+    )
 
 
 def _json(data: Any) -> bytes:

@@ -27,7 +27,8 @@ from console.rest.call import Call
 from console.rest.errors import PARTITION_NOT_FOUND, RestError, rest_error
 from console.rest.models import OMITTED_IF_NONE, Answer, Asked, ErrorAnswer
 from console.v3.json_stream import JsonStream, JsonStreamError, ObjectTooLargeError
-from console.v3.record_data import EncodedSize, Record, encoded, encoded_headers, size_of
+from console.v3.record_data import Data, Encoded, EncodedSize, Record, encoded, encoded_headers, size_of
+from console.v3.schema_data import SchemaEncoder, needs_schema
 
 MAX_RECORD: Final = 16 * 1024 * 1024
 """Bytes of one record in JSON. The producer's `max_request_size` is the limit of its key and value."""
@@ -161,6 +162,8 @@ class _Target:
         self._call = call
         self._producer = producer
         self._partitions = partitions
+        self._order = asyncio.Lock()
+        self._schema_encoder = SchemaEncoder(call.topic_name, call.services.schemas, call.services.subjects)
 
     @classmethod
     async def of(cls, call: Call) -> _Target:
@@ -190,7 +193,8 @@ class _Target:
 
     async def _produce(self, record: Record) -> ProducedRecord:
         call, partition = self._call, record.partition_id
-        key, value = encoded("key", record.key), encoded("value", record.value)
+        async with self._order:  # first come, first served: schemas may have to be waited for
+            key, value = await self._encoded("key", record.key), await self._encoded("value", record.value)
         headers = encoded_headers(record.headers)
         if partition is not None and partition not in self._partitions:
             await self._find(partition)
@@ -211,6 +215,12 @@ class _Target:
             key=size_of(key),
             value=size_of(value),
         )
+
+    async def _encoded(self, name: str, part: Data | None) -> Encoded | None:
+        """Return a key or value as bytes. Raises RestError."""
+        if part is not None and needs_schema(part, has_registry=self._call.services.schemas.is_configured):
+            return await self._schema_encoder.encoded(name, part)
+        return encoded(name, part)
 
     async def _find(self, partition: int) -> None:
         """Check whether the topic has grown: a producer waits for a partition that is missing. Raises RestError."""

@@ -70,7 +70,7 @@ class RegistryThread:
                 web.get("/schemas/ids/{id}/versions", self._versions_of),
                 web.get("/subjects/{subject}/versions/{version}", self._version),
                 web.post("/subjects/{subject}/versions", self._post),
-                web.post("/subjects/{subject}", self._post),
+                web.post("/subjects/{subject}", self._look_up),
             ]
         )
         runner = web.AppRunner(app, shutdown_timeout=0)
@@ -115,6 +115,13 @@ class RegistryThread:
             return web.json_response({"error_code": SUBJECT_NOT_FOUND, "message": "not found"}, status=404)
         shown = self._shown(self._schemas[ids[number - 1] - 1], request)
         return web.json_response(shown | {"subject": subject, "version": number, "id": ids[number - 1]})
+
+    async def _look_up(self, request):
+        schema = await request.json()
+        ids = self._versions.get(request.match_info["subject"], [])
+        if not any(self._schemas[one - 1]["schema"] == schema["schema"] for one in ids):
+            return web.json_response({"error_code": SCHEMA_NOT_FOUND, "message": "Schema not found"}, status=404)
+        return await self._post(request)
 
     async def _post(self, request):
         schema = await request.json()
