@@ -41,7 +41,7 @@ class SubjectCache:
         return await self._find(("version", subject, str(version)), find)
 
     async def of_text(self, schemas: SchemaCache, subject: str, kind: str, text: str) -> SubjectVersion:
-        """Return a schema that is given as text; it is registered if the subject does not have it. Raises SchemaError."""
+        """Return a schema that is given as text, registered if the subject does not have it. Raises SchemaError."""
 
         async def find() -> SubjectVersion:
             return SubjectVersion(*await schemas.ask(lambda registry: registry.registered(subject, kind, text)))

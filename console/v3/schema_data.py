@@ -1,7 +1,7 @@
 """Keys and values with a schema of a schema registry, as bytes in Confluent's wire format.
 
-As in the REST Proxy, the schema is named by `schema_id`, by `schema_version`, as text (`type` and `schema`), or it is the
-latest one of the subject. The subject is `subject`, or that of the strategy TOPIC_NAME.
+As in the REST Proxy, the schema is named by `schema_id`, by `schema_version`, as text (`type` and `schema`), or it is
+the latest one of the subject. The subject is `subject`, or that of the strategy TOPIC_NAME.
 """
 
 from __future__ import annotations

@@ -120,6 +120,10 @@ async def test_avro_keys_and_values_of_confluents_serializer(written, client):
         assert json.loads(await found.text())["value"] == shown["text"]
     async with matches('$.city == "Prague"') as found:
         assert await found.text() == ""
+    async with rest_api(written.servers, SchemaCache([written.registry.url], ":".join(USER))) as fresh:
+        query = {"path": '$.city == "Zürau"', "from": "oldest"}
+        async with fresh.http.get(fresh.full("/api/v1/topics/avro/records:search"), params=query) as found:
+            assert '"matched":1' in await found.text()
     hexadecimal = await written.record("avro", value_decoder="hex")
     assert hexadecimal["value"]["text"] == value.hex(" ")
 
