@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 
 import pytest
 
@@ -79,3 +80,11 @@ async def test_a_schema_that_cannot_be_used(registry):
             found = schemas.get(number)
             assert found.codec is None
             assert f"the schema with the id {number}: " in found.error
+
+
+async def test_a_missing_library_is_named(registry, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    number = registry.register("orders-value", '"string"')
+    async with cache(registry.url) as schemas:
+        await schemas.load([number])
+        assert "pip install 'ottla[schemas]'" in schemas.get(number).error
