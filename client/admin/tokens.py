@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from client.admin.base import AdminBase
-from client.errors import error_for
+from client.errors import UnsupportedApiError, error_for
 from protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -23,6 +23,8 @@ from protocol.messages.describe_delegation_token import (
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from security.principal import Principal
+
+_FIRST_VERSION_WITH_OWNER = 3
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,25 @@ class TokenAdmin(AdminBase):
     """CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken and DescribeDelegationToken."""
 
     async def create_delegation_token(
-        self, renewers: Iterable[Principal] = (), *, max_lifetime_ms: int = -1
+        self, renewers: Iterable[Principal] = (), *, owner: Principal | None = None, max_lifetime_ms: int = -1
     ) -> DelegationToken:
-        """Create a token for the user of this client. max_lifetime_ms: -1 for the broker's maximum. Not retried."""
+        """Create a token for the user of this client, or for `owner` (KIP-373). Not retried.
+
+        max_lifetime_ms: -1 for the broker's maximum. Raises UnsupportedApiError if a broker older than 3.3 is asked for
+        a token of an owner.
+        """
         named = tuple(renewers)
         connection = await self._cluster.any_connection()
         request = CreateDelegationTokenRequest(
+            owner_principal_type=None if owner is None else owner.type,
+            owner_principal_name=None if owner is None else owner.name,
             renewers=[CreatableRenewers(principal_type=one.type, principal_name=one.name) for one in named],
             max_lifetime_ms=max_lifetime_ms,
         )
-        response = await connection.call(request, CreateDelegationTokenResponse)
+        version = connection.common_version(CreateDelegationTokenRequest)
+        if owner is not None and version < _FIRST_VERSION_WITH_OWNER:
+            raise UnsupportedApiError("a broker before Kafka 3.3 creates tokens only for the client's user")
+        response = await connection.call(request, CreateDelegationTokenResponse, version)
         if response.error_code:
             raise error_for(response.error_code, context="delegation token")
         return DelegationToken(

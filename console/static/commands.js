@@ -2,7 +2,7 @@
 
 import { address, get, getSession } from "/static/core/api.js";
 
-export const COMMANDS = [topics, groups, changes, inside];
+export const COMMANDS = [topics, groups, changes, security, inside];
 
 async function topics() {
   const found = await get("/api/v1/topics");
@@ -11,11 +11,16 @@ async function topics() {
 
 async function changes() {
   const { may_change } = await getSession();
-  return may_change ? [{ text: "Create topic", hint: "action", href: "/topics?create=yes" }] : [];
+  const actions = { "Create topic": "/topics?create=yes", "Add user": "/security?add=yes", "Add ACLs": "/security/acls?add=yes", "Set quotas": "/security/quotas?add=yes" };
+  return may_change ? Object.entries(actions).map(([text, href]) => ({ text, hint: "action", href })) : [];
 }
 
 async function groups() {
   return (await import("/static/pages/groups.js")).groupCommands();
+}
+
+function security() {
+  return ["users", "acls", "quotas", "tokens"].map((name) => ({ text: `Security: ${name}`, hint: "page", href: `/security/${name}` }));
 }
 
 async function inside() {

@@ -6,6 +6,7 @@ export const NAVIGATION = [
   { href: "/groups", text: "Groups" },
   { href: "/brokers", text: "Brokers" },
   { href: "/transactions", text: "Transactions" },
+  { href: "/security", text: "Security" },
   { href: "/inside", text: "Inside" },
   { href: "/api-docs", text: "API" },
 ];
@@ -18,6 +19,7 @@ export const ROUTES = [
   ["/transactions", () => import("/static/pages/transactions.js")],
   ["/transactions/:id", () => import("/static/pages/transaction.js")],
   ["/brokers/:id/:tab?", () => import("/static/pages/broker.js")],
+  ["/security/:tab?", () => import("/static/pages/security.js")],
   ["/inside/:view?", () => import("/static/pages/inside.js")],
   ["/groups", () => import("/static/pages/groups.js")],
   ["/groups/:group/:tab?", () => import("/static/pages/group.js")],

@@ -7,6 +7,7 @@ from typing import Final
 from console.rest.operation import ApiOperation
 from console.v1 import (
     brokers,
+    delegation_tokens,
     group_offsets,
     groups,
     inside_groups,
@@ -47,6 +48,7 @@ OPERATIONS: Final[tuple[ApiOperation, ...]] = (
     *group_offsets.OPERATIONS,
     *users.OPERATIONS,
     *quotas.OPERATIONS,
+    *delegation_tokens.OPERATIONS,
     *inside_storage.OPERATIONS,
     *inside_replication.OPERATIONS,
     *inside_groups.OPERATIONS,

@@ -16,7 +16,7 @@ from console.rest.operation import Parameter
 from security.acls.binding import AccessRule, AclBinding, AclFilter, ResourcePattern
 from security.acls.types import Operation, PatternType, Permission, ResourceType
 
-RESOURCE_TYPES: Final = ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN")
+RESOURCE_TYPES: Final = ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER")
 
 
 class AclData(Answer):
@@ -54,7 +54,7 @@ class NewAcl(Asked):
     """An entry to create. host: an IP address or `*`. principal: `User:alice` or `User:*`."""
 
     resource_type: Annotated[
-        Literal["TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN"], BeforeValidator(_upper)
+        Literal["TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"], BeforeValidator(_upper)
     ]
     resource_name: Name
     pattern_type: Annotated[Literal["LITERAL", "PREFIXED"], BeforeValidator(_upper)]
@@ -73,6 +73,8 @@ class NewAcl(Asked):
             "DESCRIBE_CONFIGS",
             "ALTER_CONFIGS",
             "IDEMPOTENT_WRITE",
+            "CREATE_TOKENS",
+            "DESCRIBE_TOKENS",
         ],
         BeforeValidator(_upper),
     ]

@@ -74,18 +74,19 @@ async def served(application: web.Application) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def rest_api(bootstrap_servers: str, schemas: SchemaCache | None = None) -> AsyncIterator[Rest]:
-    """Serve the API for a cluster. schemas: those of its schema registry."""
+async def rest_api(bootstrap_servers: str, schemas: SchemaCache | None = None, **login: Any) -> AsyncIterator[Rest]:
+    """Serve the API for a cluster. schemas: those of its schema registry. login: options of the clients."""
 
     def admin() -> Admin:
         return Admin(
             bootstrap_servers=bootstrap_servers,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             default_api_timeout_ms=TIMEOUT_MS,
+            **login,
         )
 
     def producer() -> Producer:
-        return Producer(bootstrap_servers=bootstrap_servers, allow_auto_create_topics=False)
+        return Producer(bootstrap_servers=bootstrap_servers, allow_auto_create_topics=False, **login)
 
     async with (
         Clients(admin, producer) as clients,

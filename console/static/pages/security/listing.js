@@ -1,0 +1,75 @@
+// What the tabs have in common: a table with a search, asked again and again, and why there is none.
+
+import { h, replace } from "/static/core/dom.js";
+import { poll } from "/static/core/poll.js";
+import { setQuery } from "/static/core/router.js";
+import { empty, failed } from "/static/core/states.js";
+import { Table } from "/static/core/table.js";
+
+const PERIOD_MS = 3000;
+const MANUAL = "https://github.com/ottla/ottla/blob/main/docs/security.md";
+
+// load(): the rows. text(row): what the search looks at. missing: [[part of an error's message, title, explanation,
+// heading of the manual], …]. filters: [[name in the query, label, choices, value(row)], …]. open(): shows the form that
+// `?add=yes` opens. Returns { ask(), shown(): the rows that the search leaves }, or null if there are no rows to show and
+// the tab says why.
+export async function listing(root, view, { caption, columns, key, nothing, load, text, missing = [], filters = [], open = null, extra = [] }) {
+  let rows = [];
+  let shown = [];
+  const table = new Table({ caption, columns, key, nothing, signal: view.signal, query: view.query });
+  const words = h("input", { type: "search", class: "grow", placeholder: "Search", "aria-label": `Search ${caption}`, value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
+  const choices = filters.map(([name, label, values]) => {
+    const node = h("select", { "aria-label": label, onchange: () => setQuery({ [name]: node.value }) }, h("option", { value: "" }, label), values.map(option));
+    return node;
+  });
+  const problem = h("div", { hidden: true });
+  const content = h("div", { class: "stack" }, h("div", { class: "row" }, words, choices, extra), table.node);
+
+  function draw() {
+    const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    shown = rows.filter((row) => parts.every((part) => text(row).toLowerCase().includes(part)) && filters.every(([, , , value], i) => !choices[i].value || value(row) === choices[i].value));
+    table.update(shown);
+  }
+  function follow(query) {
+    view.query = query;
+    if (words.value !== (query.get("q") ?? "")) words.value = query.get("q") ?? "";
+    filters.forEach(([name], i) => (choices[i].value = query.get(name) ?? ""));
+    draw();
+    if (query.get("add") && open && !document.querySelector("dialog[open]")) open();
+  }
+  function say(error) {
+    const found = missing.find(([part]) => error.message.includes(part));
+    content.hidden = Boolean(found);
+    problem.hidden = false;
+    replace(problem, found ? empty(found[1], h("p", {}, found[2]), h("p", {}, h("a", { href: `${MANUAL}#${found[3]}`, rel: "noreferrer" }, "Read how to enable it"))) : failed(error, view.refresh));
+  }
+  async function read() {
+    rows = await load();
+    problem.hidden = true;
+    content.hidden = false;
+    draw();
+  }
+  root.append(problem, content);
+  try {
+    await read();
+  } catch (error) {
+    if (view.signal.aborted) throw error;
+    say(error);
+    content.hidden = true;
+    return null;
+  }
+  const ask = poll(PERIOD_MS, read, view.signal, say);
+  view.onquery = follow;
+  follow(view.query);
+  return { ask, shown: () => shown };
+}
+
+export const option = (value) => h("option", { value }, value.toLowerCase().replaceAll("_", " "));
+
+// The buttons of a row. actions: [[text, function, kind], …].
+export const buttons = (name, actions) => h("div", { class: "row" }, actions.map(([text, onclick, kind]) => h("button", { type: "button", class: kind, "aria-label": `${text.replace("…", "")} ${name}`, onclick }, text)));
+export const actionColumn = (make) => ({ key: "actions", label: h("span", { class: "visually-hidden" }, "Actions"), cell: make });
+
+// The button that opens the form of `?add=yes`, and what a form does when it is closed.
+export const addButton = (text) => h("button", { type: "button", class: "primary", onclick: () => setQuery({ add: "yes" }) }, text);
+export const added = () => new URLSearchParams(location.search).get("add") && setQuery({ add: null });
