@@ -55,10 +55,14 @@ class PendingIsr:
         self.joining = joining  # None: replicas leave
 
 
+REFUSED_MS = 1_000
+"""How long a follower that the controller refused is not proposed again. Each of its fetches would propose it."""
+
+
 class InSyncReplicas:
     """One leader's replicas, in one leader epoch. Offsets are log end offsets: the offset of the next record."""
 
-    __slots__ = ("end_offsets", "isr", "leader_id", "pending", "progress", "replicas", "rules")
+    __slots__ = ("end_offsets", "isr", "leader_id", "pending", "progress", "refused", "replicas", "rules")
 
     def __init__(
         self, leader_id: int, replicas: Iterable[int], isr: Iterable[int], rules: LagRules | None = None
@@ -75,6 +79,9 @@ class InSyncReplicas:
         self.progress = {
             replica: FollowerProgress(now_ms if replica in self.isr else NEVER) for replica in self.end_offsets
         }
+
+        self.refused: dict[int, tuple[int, int]] = {}
+        """Followers that the controller refused as ineligible: the broker epoch of the proposal, and its time in ms."""
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -139,7 +146,18 @@ class InSyncReplicas:
             and end_offset >= epoch_start_offset
             and not self._is_too_far_behind(end_offset, leader_end_offset)
             and self.rules.is_alive(replica)
+            and not self._was_refused(replica)
         )
+
+    def note_refusal(self, replica: int, broker_epoch: int) -> None:
+        """Do not let a follower join for REFUSED_MS, unless it registers again: it is probably about to stop."""
+        self.refused[replica] = (broker_epoch, self.rules.now_ms())
+
+    def _was_refused(self, replica: int) -> bool:
+        if replica not in self.refused:
+            return False
+        broker_epoch, at_ms = self.refused[replica]
+        return broker_epoch == self.progress[replica].broker_epoch and self.rules.now_ms() - at_ms < REFUSED_MS
 
     def out_of_sync(self, leader_end_offset: int) -> list[int]:
         """In-sync followers that are no longer caught up; none while a change is pending."""

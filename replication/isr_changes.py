@@ -128,6 +128,9 @@ class IsrChanges:
                 self.failed += 1
                 if partition.sync is not sync or sync.pending is not pending:
                     return
+                if error.code == ErrorCode.INELIGIBLE_REPLICA and pending.joining is not None:
+                    epochs = dict(zip(pending.isr, change.proposed.broker_epochs, strict=True))
+                    sync.note_refusal(pending.joining, epochs[pending.joining])
                 if error.code in NOT_APPLIED:
                     sync.pending = None
                     # The high watermark waited for the joining replica: nothing else advances it now.

@@ -18,7 +18,7 @@ from protocol.messages.alter_partition import (
 )
 from replication.alter_partition import IsrChange, IsrChangeRefusedError, LeaderAndIsr
 from replication.alter_partition_requests import AlterPartitionRequests
-from replication.in_sync_replicas import LagRules
+from replication.in_sync_replicas import REFUSED_MS, LagRules
 from replication.isr_changes import RETRY_BACKOFF_MS, IsrChanges
 from support.polling import until
 from support.replica_group import ReplicaGroup
@@ -213,6 +213,32 @@ async def test_decisions(tmp_path, caplog, outcomes, asked, pending, shrunk, fai
         assert leader.partition.partition_epoch == (1 if shrunk else 0)
         assert rules.now_ms() == 60_000
         assert "INELIGIBLE_REPLICA" not in caplog.text  # the log of every broker that stops would be full of it
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    finally:
+        await group.close()
+
+
+async def test_a_follower_that_was_refused_is_not_proposed_with_each_of_its_fetches(tmp_path):
+    group = ReplicaGroup(tmp_path)
+    await group.start()
+    try:
+        partition = group.replicas[0].partition
+        sync = partition.sync
+        sync.isr = (0, 1)
+        sync.fetched(2, partition.log.log_end_offset, 0, partition.log.log_end_offset, 1)
+        decider = Decider(ErrorCode.INELIGIBLE_REPLICA, None)
+        changes = IsrChanges(0, LagRules(), decider, lambda: 1, IMPATIENT)
+        running = asyncio.create_task(changes.run(list))
+        await asyncio.sleep(0)
+        changes.check_expand(partition, 2)
+        await until(lambda: changes.failed == 1, "it is refused")
+        changes.check_expand(partition, 2)
+        assert sync.pending is None
+        group.now_ms += REFUSED_MS
+        changes.check_expand(partition, 2)
+        await until(lambda: changes.expanded == 1, "it joins later")
+        assert [change.proposed.isr for change in decider.asked] == [(0, 1, 2)] * 2
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     finally:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from protocol.sentinels import UNKNOWN_OFFSET
 from replication.errors import NotLeaderOrFollowerError
-from replication.in_sync_replicas import InSyncReplicas, LagRules
+from replication.in_sync_replicas import REFUSED_MS, InSyncReplicas, LagRules
 
 
 def replicas(all_of, isr, offsets):
@@ -188,6 +188,21 @@ def test_a_follower_of_a_busy_partition_is_in_sync_without_reaching_the_end():
     made.now_ms += 101
     made.fetch(1, 180, leader_end=300)  # as far as it was told the last time, and that is too long ago
     assert 1 in made.sync.out_of_sync(300)
+
+
+def test_a_refused_replica_waits_unless_it_registers_again():
+    """Each fetch would propose it: a broker that stops still fetches, for all of its partitions."""
+    made = Cluster(isr=(0, 1))
+    made.fetch(2, 10)
+    made.sync.note_refusal(2, broker_epoch=1)
+    assert not made.may_join(2)
+    made.now_ms += REFUSED_MS - 1
+    assert not made.may_join(2)
+    made.now_ms += 1
+    assert made.may_join(2)
+    made.sync.note_refusal(2, broker_epoch=1)
+    made.fetch(2, 10, epoch=2)  # it has restarted
+    assert made.may_join(2)
 
 
 def test_a_replica_too_many_messages_behind_is_out_of_sync_if_configured():
