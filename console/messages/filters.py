@@ -61,6 +61,11 @@ class RecordFilter:
         """Load what is needed to decode records; before `matches`."""
         await self._decoder.prepare((one.key, one.value) for one in records)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no conditions."""
+        return not self._conditions
+
     def matches(self, record: StoredRecord) -> bool:
         """Return whether a record fulfils all conditions."""
         if not self._conditions:

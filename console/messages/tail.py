@@ -1,7 +1,8 @@
 """Follows the end of a topic: what is new since the last look, at most a number of records.
 
-A look asks the leaders for the end offsets and reads the last records before them. So a topic that is written fast
-costs no more than a slow one: records that are more than a look may show are skipped, and counted.
+A look asks the leaders for the end offsets and reads the last records before them. Records that are more than a look
+may show are skipped, and counted. Nobody can read them all: a tail that skips in one look after the other becomes a
+sample, which looks less often and reads less, so that a topic that is written fast costs no more than a slow one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from console.messages.selection import Selection
 from console.messages.stored_record import StoredRecord
 
 PERIOD_S: Final = 0.25
+"""Between two looks that show everything."""
 MOST_IN_A_LOOK: Final = 100
+SAMPLE_PERIOD_S: Final = 1.0
+"""Between two looks that skip records."""
+SAMPLE: Final = 10
+"""Records that such a look reads. With a filter it reads MOST_IN_A_LOOK: it shows only those that match."""
 
 
 class Look(NamedTuple):
@@ -25,23 +31,34 @@ class Look(NamedTuple):
 
 
 class Tail:
-    """The end of the partitions of a selection. `at`: what has been shown, by partition."""
+    """The end of the partitions of a selection.
+
+    `at`: what has been shown, by partition. `period_s`: how long to wait until the next look.
+    """
 
     def __init__(self, selection: Selection, wanted: RecordFilter) -> None:
         self._log = selection.log
         self._wanted = wanted
         ends = {one: at.end for one, at in self._log.ranges.items()}
         self.at: Bounds = ends | selection.begin
+        self.period_s = PERIOD_S
+        self._is_behind = False
 
     async def look(self) -> Look:
         """Return what is new."""
         await self._log.refresh_ends()
-        each = max(1, MOST_IN_A_LOOK // max(1, len(self._log.ranges)))
+        ranges = self._log.ranges
+        new = sum(max(0, at.end - self.at.setdefault(one, at.end)) for one, at in ranges.items())
+        is_too_much = new > MOST_IN_A_LOOK * self.period_s / PERIOD_S
+        is_sample = is_too_much and self._is_behind
+        self._is_behind = is_too_much
+        self.period_s = SAMPLE_PERIOD_S if is_sample else PERIOD_S
+        most = SAMPLE if is_sample and self._wanted.is_empty else MOST_IN_A_LOOK
+        each = max(1, most // max(1, len(ranges)))
         skipped = 0
-        for partition, ranges in self._log.ranges.items():
-            position = self.at.setdefault(partition, ranges.end)
-            begin = max(position, ranges.end - each)
-            skipped += begin - position
+        for partition, at in ranges.items():
+            begin = max(self.at[partition], at.end - each)
+            skipped += begin - self.at[partition]
             self.at[partition] = begin
         if all(self.at[one] >= ranges.end for one, ranges in self._log.ranges.items()):
             return Look([], skipped)

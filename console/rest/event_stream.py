@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -55,10 +55,13 @@ class EventStream:
         """Send one event. Waits while the reader does not read. Raises ConnectionError if it is gone."""
         await self._write(f"event: {name}\ndata: {data.model_dump_json(by_alias=True)}\n\n")
 
-    async def ticks(self, period_s: float, changed: asyncio.Event | None = None) -> AsyncIterator[None]:
+    async def ticks(
+        self, period_s: float | Callable[[], float], changed: asyncio.Event | None = None
+    ) -> AsyncIterator[None]:
         """Yield at once, and then once in each period; with `changed`, only if it was set meanwhile.
 
-        The period is then the shortest time between two changes. Ends when the reader is gone or the time is over.
+        A period that changes is a function. With `changed`, it is the shortest time between two changes. Ends when the
+        reader is gone or the time is over.
         """
         yield
         while True:
@@ -66,7 +69,7 @@ class EventStream:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
                         await changed.wait()
-            await asyncio.sleep(period_s)
+            await asyncio.sleep(period_s() if callable(period_s) else period_s)
             if self._is_over:
                 return
             if changed is None or changed.is_set():

@@ -13,11 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 class Answer(BaseModel):
     """A part of an answer."""
 
+    model_config = ConfigDict(defer_build=True)
+
 
 class Asked(BaseModel):
     """A part of a request."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 A = TypeVar("A", bound=Answer)

@@ -15,7 +15,7 @@ from console.messages.cursor import cursor_text
 from console.messages.filters import FILTERS, RecordFilter
 from console.messages.scan import Scan
 from console.messages.selection import DECODERS, SELECTION, Selection, decoder_of, limit_of, number_in
-from console.messages.tail import PERIOD_S, Tail
+from console.messages.tail import Tail
 from console.rest.call import Call
 from console.rest.event_stream import event_stream
 from console.rest.models import Answer
@@ -95,11 +95,15 @@ def _progress(scan: Scan, selection: Selection) -> SearchProgress:
 
 
 async def tail_records(call: Call) -> web.StreamResponse:
-    """Follow the end of a topic, as server-sent events: records as they are written, and how many were too many."""
+    """Follow the end of a topic, as server-sent events: records as they are written, and how many were too many.
+
+    The first event has no records: it says where the stream begins, so that it can be continued from there.
+    """
     decoder = decoder_of(call)
     tail = Tail(await Selection.of(call), RecordFilter.of(call.query, decoder))
     async with event_stream(call) as events:
-        async for _ in events.ticks(PERIOD_S):
+        await events.send("records", TailPiece(records=[], skipped=0, at=cursor_text(tail.at)))
+        async for _ in events.ticks(lambda: tail.period_s):
             found = await tail.look()
             if found.records or found.skipped:
                 records = [record_answer(one, decoder) for one in found.records]

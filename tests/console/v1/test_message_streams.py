@@ -118,6 +118,8 @@ async def test_the_tail_shows_what_is_written(rest, servers):
         await admin.create_topic("live", partitions=2)
         await producer.send("live", b"before", partition=0)
         async with events_of(rest, "/api/v1/topics/live/records:tail") as events:
+            begin = (await events.next())[1]
+            assert (begin["records"], begin["skipped"], begin["at"]) == ([], 0, "0:1,1:0")
             await producer.send("live", b"new", partition=1)
             name, data = await events.next()
             assert name == "records"
@@ -125,12 +127,18 @@ async def test_the_tail_shows_what_is_written(rest, servers):
             assert data["skipped"] == 0
         await producer.send("live", b"meanwhile", partition=0)
         async with events_of(rest, "/api/v1/topics/live/records:tail", at=data["at"]) as events:
+            await events.next()
             _, data = await events.next()
             assert [one["value"]["text"] for one in data["records"]] == ["meanwhile"]
+        async with events_of(rest, "/api/v1/topics/live/records:tail", at=begin["at"]) as events:
+            await events.next()
+            _, data = await events.next()
+            assert sorted(one["value"]["text"] for one in data["records"]) == ["meanwhile", "new"]
 
 
 async def test_the_tail_skips_what_is_too_much_and_counts_it(rest, clicks):
     async with events_of(rest, clicks + ":tail", at="0:0,1:0") as events:
+        await events.next()
         _, data = await events.next()
     assert len(data["records"]) == MOST_IN_A_LOOK
     assert data["skipped"] == COUNT - MOST_IN_A_LOOK

@@ -203,7 +203,7 @@ class Messages {
     let last = at;
     if (!at) this.draw([]);
     this.skipped = at ? this.skipped : 0;
-    const told = () => `Live: ${plural(this.rows.length, "record")}${this.skipped ? `, ${count(this.skipped)} too many to show` : ""}`;
+    const told = () => `Live: ${plural(this.rows.length, "record")}${this.skipped ? `, ${count(this.skipped)} skipped, too many to show` : ""}`;
     setText(this.status, at ? told() : "Live: waiting for records…");
     this.nothing.hidden = true;
     const pause = h("button", { type: "button", onclick: () => {
@@ -217,12 +217,13 @@ class Messages {
       records: (data) => {
         last = data.at;
         this.skipped += data.skipped;
+        if (!data.records.length && !data.skipped) return; // only where the stream begins
         this.draw([...data.records.reverse(), ...this.rows].slice(0, MOST_ROWS));
         setText(this.status, told());
       },
       lost: (isClosed) => {
         if (isClosed) return this.explain(work);
-        if (!last) return undefined; // the browser opens the stream again, at the end
+        if (!last) return undefined; // nothing was followed yet: the browser opens the stream again
         work.abort();
         this.work = this.nextWork();
         setTimeout(() => this.work.signal.aborted || this.startTail(last), 1000);
