@@ -55,6 +55,7 @@ def add_console(
     for root, operations in TABLES.items():
         application.add_subapp(root, rest_application(operations, services, rights_of))
     application.router.add_get("/api/openapi.json", _Description().answer)
+    application.on_shutdown.append(services.streams.end)
     application.on_cleanup.append(services.stop_watching)
     add_pages(application)
 

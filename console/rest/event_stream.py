@@ -6,7 +6,7 @@
     return events.response
 
 A stream ends after `MAX_STREAM_S` seconds, so that logins and rights are checked again: browsers open it again by
-themselves. One console has `MAX_STREAMS` at the same time.
+themselves. One console has `MAX_STREAMS` at the same time; none delays the console's stop.
 """
 
 from __future__ import annotations
@@ -35,10 +35,15 @@ _HEADERS: Final = {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store", "X
 
 
 class EventStreams:
-    """Counts the open streams of one console."""
+    """The open streams of one console: the tasks of their handlers."""
 
     def __init__(self) -> None:
-        self.open = 0
+        self.open: set[asyncio.Task[object]] = set()
+
+    async def end(self, _: object = None) -> None:
+        """End all streams: a handler for the shutdown of the application, which would wait for them."""
+        for task in self.open:
+            task.cancel()
 
 
 class EventStream:
@@ -93,13 +98,15 @@ class EventStream:
 async def event_stream(call: Call) -> AsyncIterator[EventStream]:
     """Begin the answer. The block ends quietly when the reader is gone. Raises RestError if there are too many."""
     streams = call.services.streams
-    if streams.open >= MAX_STREAMS:
+    if len(streams.open) >= MAX_STREAMS:
         raise RestError(503, f"{MAX_STREAMS} readers already get live data from this console; try again later.")
-    streams.open += 1
+    task = asyncio.current_task()
+    assert task is not None
+    streams.open.add(task)
     try:
         response = web.StreamResponse(headers=_HEADERS)
         await response.prepare(call.request)
         with contextlib.suppress(ConnectionError):
             yield EventStream(call.request, response)
     finally:
-        streams.open -= 1
+        streams.open.discard(task)
