@@ -92,5 +92,5 @@ async def test_many_streams_leave_health_and_give_back_their_places(
         async with http.get("/live") as refused:
             assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
         first.close()
-        await until(lambda: len(streams.open) == 2, "the stream of a client that is gone ends")
+        await until(lambda: streams.open == 2, "the stream of a client that is gone ends")
         await stack.enter_async_context(http.get("/live"))
