@@ -16,12 +16,15 @@ MAX_RECORD: Final = MAX_BYTES
 
 
 class RecordDecoder:
-    """The decoders of key and value of a topic."""
+    """The decoders of key, value and headers of a topic."""
 
-    def __init__(self, topic: str, key: str = AUTO, value: str = AUTO, schemas: SchemaCache | None = None) -> None:
+    def __init__(
+        self, topic: str, key: str = AUTO, value: str = AUTO, schemas: SchemaCache | None = None, header: str = AUTO
+    ) -> None:
         self._topic = topic
         self._key = key
         self._value = value
+        self._header = header
         self._is_internal = is_internal(topic)
         self._schemas = SchemaCache() if schemas is None else schemas
 
@@ -57,6 +60,10 @@ class RecordDecoder:
         if self._uses_internal(self._value):
             return self._internal(1, self._value, key, value) or _other(self._value, value)
         return self._decode(self._value, value)
+
+    def header(self, value: bytes) -> Decoded:
+        """Return what is shown of the value of a header."""
+        return decode(self._header, value)
 
     def _uses_internal(self, name: str) -> bool:
         return self._is_internal and name in (AUTO, INTERNAL)

@@ -94,7 +94,10 @@ def record_answer(record: StoredRecord, decoder: RecordDecoder, *, is_whole: boo
         timestamp_type=_TYPES[record.timestamp_type],
         key=key,
         value=value,
-        headers=[_header(name, value) for name, value in record.headers[:_MAX_HEADERS]],
+        headers=[
+            _header(name, value, decoder, WHOLE if is_whole else PREVIEW)
+            for name, value in record.headers[:_MAX_HEADERS]
+        ],
         sequence=None if record.sequence < 0 else record.sequence,
         transaction=record.state,
         batch=BatchAnswer(
@@ -126,12 +129,12 @@ def _previewed_value(record: StoredRecord, decoder: RecordDecoder) -> Content | 
 
 def _beginning(data: bytes) -> Content | None:
     """Return the beginning of a large value, which is not decoded for a list."""
-    found = decode("auto", data[: PREVIEW * 4])
+    found = decode(AUTO, data[: PREVIEW * 4])
     return _content(data, found, PREVIEW)
 
 
-def _header(name: str, value: bytes | None) -> HeaderContent:
-    return HeaderContent(name=name, value=None if value is None else _content(value, decode(AUTO, value), PREVIEW))
+def _header(name: str, value: bytes | None, decoder: RecordDecoder, limit: int) -> HeaderContent:
+    return HeaderContent(name=name, value=None if value is None else _content(value, decoder.header(value), limit))
 
 
 def _content(data: bytes | None, decoded: Decoded | None, limit: int) -> Content | None:

@@ -28,7 +28,7 @@ SELECTION: Final = (
 )
 """`from`: newest, oldest, offset:N or time:MS. `at`: a place that an earlier answer has given, instead of `from`."""
 _DECODER_NAMES: Final = (*NAMES, REGISTRY)
-DECODERS: Final = (Parameter("key_decoder"), Parameter("value_decoder"))
+DECODERS: Final = (Parameter("key_decoder"), Parameter("value_decoder"), Parameter("header_decoder"))
 
 
 class Selection:
@@ -69,11 +69,11 @@ class Selection:
 
 def decoder_of(call: Call) -> RecordDecoder:
     """Return the decoder that a request asks for. Raises RestError."""
-    key, value = (call.query.get(name, "auto").lower() for name in ("key_decoder", "value_decoder"))
-    for name in (key, value):
+    key, value, header = (call.query.get(one.name, "auto").lower() for one in DECODERS)
+    for name in (key, value, header):
         if name not in _DECODER_NAMES:
             raise RestError(400, f"there is no decoder {name[:40]!r}, only {', '.join(_DECODER_NAMES)}")
-    return RecordDecoder(call.topic_name, key, value, call.services.schemas)
+    return RecordDecoder(call.topic_name, key, value, call.services.schemas, header)
 
 
 def limit_of(call: Call, default: int = DEFAULT_LIMIT, most: int = MAX_LIMIT) -> int:

@@ -49,6 +49,7 @@ PICTURES = (
     Picture("topic-partitions", "/topics/orders/partitions", "KiB"),
     Picture("topic-configuration", "/topics/customers/configuration?q=retention", "retention.ms", DARK),
     Picture("messages", "/topics/orders/messages?record=0:3", "order:", TALL),
+    Picture("produce", "/topics/orders/produce?resend=0:3", "A copy of record 3", TALL),
     Picture("groups", "/groups?sort=-lag", "billing"),
     Picture("group", "/groups/billing", "billing-2"),
     Picture("inside-registry", "/inside/registry?path=/brokers/ids/1", "A live broker with its listeners", is_own=True),

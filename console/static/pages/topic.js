@@ -14,6 +14,7 @@ const PERIOD_MS = 5000;
 // The path of each tab and its name; the first is shown without one.
 const TABS = [
   ["messages", "Messages"],
+  ["produce", "Produce"],
   ["partitions", "Partitions"],
   ["consumers", "Consumers"],
   ["configuration", "Configuration"],

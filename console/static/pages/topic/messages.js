@@ -6,7 +6,7 @@ import { count, plural, time } from "/static/core/format.js";
 import { addCommands } from "/static/core/palette.js";
 import { navigate, setQuery } from "/static/core/router.js";
 import { empty, failed } from "/static/core/states.js";
-import { showRecord, transaction } from "/static/pages/topic/record_panel.js";
+import { EXACT, showRecord, transaction } from "/static/pages/topic/record_panel.js";
 
 const FILTERS = ["value", "key", "header", "path", "regex"];
 const SELECTION = ["from", "at", "direction", "partitions", "transactions", "key_decoder", "value_decoder", ...FILTERS];
@@ -164,8 +164,8 @@ class Messages {
   }
 
   downloads() {
-    const link = (format, text) => h("a", { class: "button", download: "", href: withQuery(this.path(":download"), { ...this.selection(), format }) }, text);
-    return h("details", { class: "menu" }, h("summary", { class: "button" }, "Download"), h("div", { class: "card stack" }, link("jsonl", "JSON lines"), link("csv", "CSV")));
+    const link = (format, text, decoders = {}) => h("a", { class: "button", download: "", href: withQuery(this.path(":download"), { ...this.selection(), ...decoders, format }) }, text);
+    return h("details", { class: "menu" }, h("summary", { class: "button" }, "Download"), h("div", { class: "card stack" }, link("jsonl", "JSON lines"), link("jsonl", "JSON lines, base64", EXACT), link("csv", "CSV")));
   }
 
   startSearch() {

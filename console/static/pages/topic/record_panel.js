@@ -1,6 +1,6 @@
 // One record with all that is known about it: value, key, headers, metadata.
 
-import { address, get } from "/static/core/api.js";
+import { address, get, withQuery } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { bytes, count, time } from "/static/core/format.js";
 import { badge, copyButton } from "/static/core/parts.js";
@@ -8,6 +8,8 @@ import { setQuery } from "/static/core/router.js";
 import { failed, loading } from "/static/core/states.js";
 import { jsonTree } from "/static/pages/topic/json_tree.js";
 
+// The parameters of a request for a record with exactly its bytes.
+export const EXACT = { key_decoder: "base64", value_decoder: "base64", header_decoder: "base64" };
 const PARTS = [["value", "Value"], ["key", "Key"], ["headers", "Headers"], ["metadata", "Metadata"]];
 
 // Shows the record "PARTITION:OFFSET" in a node. decoders: the parameters of the request; part: the name of the part.
@@ -39,7 +41,8 @@ export async function showRecord(root, topic, place, { decoders, part, close, si
         name === "headers" ? `${text} (${record.headers.length})` : text)));
     replace(body, selected === "headers" ? headers(record) : selected === "metadata" ? metadata(record) : contentOf(content(), `${path}/${selected}`));
     replace(actions,
-      content() && copyButton(() => content().text, `Copy ${selected}`));
+      content() && copyButton(() => content().text, `Copy ${selected}`),
+      h("a", { class: "button", href: withQuery(address`/topics/${topic}/produce`, { resend: place }) }, "Produce again…"));
   }
   function choose(name) {
     selected = name;
