@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from client.schemas.codec import Codec, SchemaError
 from client.schemas.registered import codec_of_registered
 from client.schemas.registry import RegisteredSchema, SchemaRegistry, UnknownSchemaError, UnreachableError
+from console.decoding.json_keywords import RE2_KEYWORDS
 
 WAIT_S: Final = 3.0
 """How long a request waits for schemas. They go on loading, for the next request."""
@@ -156,6 +157,6 @@ class SchemaCache:
 
 async def _loaded(schema: RegisteredSchema) -> Loaded:
     try:
-        return Loaded(schema, await codec_of_registered(schema), None)
+        return Loaded(schema, await codec_of_registered(schema, keywords=RE2_KEYWORDS), None)
     except SchemaError as error:
         return Loaded(schema, None, str(error))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from console.decoding.expressions import ExpressionError, NoRe2Error, searcher
 from console.decoding.record_decoder import RecordDecoder
 from console.messages.stored_record import StoredRecord
 from console.rest.errors import RestError
@@ -19,7 +20,6 @@ from console.rest.operation import Parameter
 FILTERS: Final = tuple(Parameter(name) for name in ("key", "value", "header", "path", "regex"))
 """`header`: TEXT or NAME=TEXT. `path`: such as `$.user.id == 5` or `items[0].name ~ "x"`; `$.user`: it exists."""
 _MAX_TEXT: Final = 1000
-_RE2_MEMORY: Final = 8 * 1024 * 1024
 _CONDITION: Final = re.compile(r"\s*(?P<path>.+?)\s*(?:(?P<operator>==|!=|>=|<=|>|<|~)\s*(?P<wanted>.+?)\s*)?")
 _STEP: Final = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(\d{1,9})\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 _MISSING: Final = object()
@@ -99,23 +99,12 @@ def _in_headers(text: str) -> Matches:
 def _expression(text: str) -> Matches:
     """Return whether key or value have a match. Raises RestError."""
     try:
-        import re2  # optional: the extra `console`
-    except ImportError:
-        raise RestError(501, "regular expressions need google-re2: pip install 'ottla[console]'") from None
-    options = re2.Options()
-    options.max_mem = _RE2_MEMORY
-    options.log_errors = False
-    try:
-        expression = re2.compile(text, options)
-    except re2.error as error:
-        reason = error.args[0].decode() if isinstance(error.args[0], bytes) else error
-        raise RestError(400, f"regex: is not a regular expression of RE2: {reason}") from None
-    return lambda shown: any(expression.search(_valid(one)) for one in (shown.value, shown.key))
-
-
-def _valid(text: str) -> str:
-    """Return the text without halves of surrogate pairs, which RE2 refuses."""
-    return text.encode(errors="replace").decode()
+        has_match = searcher(text)
+    except NoRe2Error as error:
+        raise RestError(501, str(error)) from None
+    except ExpressionError as error:
+        raise RestError(400, f"regex: {error}") from None
+    return lambda shown: has_match(shown.value) or has_match(shown.key)
 
 
 def _at_path(text: str) -> Matches:

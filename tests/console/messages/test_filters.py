@@ -80,4 +80,4 @@ def test_what_is_refused(query, message):
 def test_without_re2_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(RestError, match=r"pip install 'ottla\[console\]'"):
-        matches(regex="a")
+        matches(regex="not used by another test")
