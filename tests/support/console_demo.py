@@ -29,6 +29,8 @@ from console.clients import Clients
 from console.services import ConsoleServices
 from console.watching.observer import Observer
 from ottla import testing
+from security.acls.binding import AccessRule, AclBinding, ResourcePattern
+from security.acls.types import Operation, Permission, ResourceType
 from support.rest import served
 
 MINUTES = 60
@@ -39,6 +41,10 @@ TOPICS = {
     40: NewTopic("customers", 1, 3, configs={"cleanup.policy": "compact"}),
 }
 """Topics, by the minute of their creation."""
+AUTHORIZER = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 BEHIND = {"billing": 120, "shipping": 15, "analytics": 0}
 """Groups, and how many records of each partition of orders they have not read."""
 CLICKS_FROM, CUSTOMERS_FROM = 21, 41
@@ -67,7 +73,11 @@ class _Clock:
 async def demo() -> AsyncIterator[Demo]:
     """Run the cluster and its consoles."""
     settings_of = {
-        number: {"broker.rack": rack, **({"ottla.console.listener": "127.0.0.1:0"} if number == 1 else {})}
+        number: {
+            "broker.rack": rack,
+            **AUTHORIZER,
+            **({"ottla.console.listener": "127.0.0.1:0"} if number == 1 else {}),
+        }
         for number, rack in ((1, "a"), (2, "b"), (3, "c"))
     }
     with _directory() as folder, testing.cluster(3, settings_of=settings_of, directory=folder) as cluster:
@@ -82,6 +92,7 @@ async def demo() -> AsyncIterator[Demo]:
             url = await stack.enter_async_context(_console(servers, clock))
             await _live_an_hour(admin, producer, clock, url)
             await _groups(admin)
+            await _security(admin)
             for number in (1, 2):
                 name = f"billing-{number}"
                 member = Consumer("orders", group_id="billing", client_id=name, bootstrap_servers=servers)
@@ -142,6 +153,21 @@ async def _groups(admin: Admin) -> None:
     for group, behind in BEHIND.items():
         offsets = {name: OffsetAndMetadata(max(0, found.offset - behind)) for name, found in ends.items()}
         await admin.alter_group_offsets(group, offsets)
+
+
+async def _security(admin: Admin) -> None:
+    rules = {
+        ("shop", "orders"): (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE),
+        ("billing", "orders"): (Operation.READ, Operation.DESCRIBE),
+        ("reports", "customers"): (Operation.READ,),
+    }
+    await admin.create_acls(
+        AclBinding(
+            ResourcePattern(ResourceType.TOPIC, topic), AccessRule(f"User:{user}", "*", operation, Permission.ALLOW)
+        )
+        for (user, topic), operations in rules.items()
+        for operation in operations
+    )
 
 
 @contextlib.asynccontextmanager

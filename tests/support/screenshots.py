@@ -20,7 +20,7 @@ FOLDER = ROOT / "docs" / "console"
 MAX_BYTES = 150_000
 TALL: dict[str, Any] = {"viewport": {"width": 1280, "height": 1010}}
 OF_ORDERS = "topic=orders&partition=0"
-TALLER: dict[str, Any] = {"viewport": {"width": 1280, "height": 1240}}
+TALLER: dict[str, Any] = {"viewport": {"width": 1280, "height": 1040}}
 
 
 class Picture(NamedTuple):
@@ -52,6 +52,7 @@ PICTURES = (
     Picture("produce", "/topics/orders/produce?resend=0:3", "A copy of record 3", TALL),
     Picture("groups", "/groups?sort=-lag", "billing"),
     Picture("group", "/groups/billing", "billing-2"),
+    Picture("security-acls", "/security/acls", "User:reports"),
     Picture("inside-registry", "/inside/registry?path=/brokers/ids/1", "A live broker with its listeners", is_own=True),
     Picture("inside-storage", f"/inside/storage?{OF_ORDERS}&offset=40&step=3", "Step 3 of", TALLER, is_own=True),
     Picture("inside-replication", f"/inside/replication?{OF_ORDERS}", "Follow a record", is_own=True),
