@@ -1,6 +1,6 @@
 // One record with all that is known about it: value, key, headers, metadata.
 
-import { address, get, withQuery } from "/static/core/api.js";
+import { address, get, getSession, withQuery } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { bytes, count, time } from "/static/core/format.js";
 import { badge, copyButton } from "/static/core/parts.js";
@@ -24,9 +24,9 @@ export async function showRecord(root, topic, place, { decoders, part, close, si
       h("button", { type: "button", class: "quiet", "aria-label": "Close the record", onclick: close }, "×")),
     actions, list, body);
   const done = loading(body);
-  let record;
+  let record, may_change;
   try {
-    record = await get(path, { query: decoders, signal });
+    [record, { may_change }] = await Promise.all([get(path, { query: decoders, signal }), getSession()]);
   } catch (error) {
     done();
     if (!signal.aborted) replace(body, failed(error));
@@ -42,7 +42,7 @@ export async function showRecord(root, topic, place, { decoders, part, close, si
     replace(body, selected === "headers" ? headers(record) : selected === "metadata" ? metadata(record) : contentOf(content(), `${path}/${selected}`));
     replace(actions,
       content() && copyButton(() => content().text, `Copy ${selected}`),
-      h("a", { class: "button", href: withQuery(address`/topics/${topic}/produce`, { resend: place }) }, "Produce again…"));
+      may_change && h("a", { class: "button", href: withQuery(address`/topics/${topic}/produce`, { resend: place }) }, "Produce again…"));
   }
   function choose(name) {
     selected = name;
