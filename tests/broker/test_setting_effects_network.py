@@ -273,6 +273,9 @@ async def test_connections_wait_in_the_backlog(tmp_path):
         assert (await broker.ask(MetadataRequest(topics=[]), 9)).brokers
 
 
+STALLED = 4
+
+
 class StalledNetwork(AsyncioNetwork):
     """The first connections are never made."""
 
@@ -292,9 +295,13 @@ async def test_a_connection_between_brokers_that_is_not_made_is_given_up(tmp_pat
     caplog.set_level("DEBUG")
     times = {"socket.connection.setup.timeout.ms": "20", "socket.connection.setup.timeout.max.ms": "50"}
     config = BrokerConfig.load(None, settings(tmp_path / "data") | times)
-    async with Broker(config, network=StalledNetwork(4)):
-        found = [float(text) * 1000 for text in re.findall(r"no answer within ([0-9.]+) s", caplog.text)]
-    first, second, *others = found
+
+    def given_up():
+        return [float(text) * 1000 for text in re.findall(r"no answer within ([0-9.]+) s", caplog.text)]
+
+    async with Broker(config, network=StalledNetwork(STALLED)):
+        await until(lambda: len(given_up()) == STALLED, "the stalled connections are given up")
+    first, second, *others = given_up()
     assert 16 <= first <= 24
     assert 32 <= second <= 48
     assert others

@@ -135,7 +135,7 @@ async def test_a_download(console):
     async with console.at("/topics/orders/messages?from=oldest&partitions=1") as page:
         await page.get_by_text("Download").click()
         async with page.expect_download() as waiting:
-            await page.get_by_role("link", name="JSON lines").click()
+            await page.get_by_role("link", name="JSON lines", exact=True).click()
         download = await waiting.value
         lines = (await download.path()).read_text().splitlines()
         assert [json.loads(one)["offset"] for one in lines] == list(range(40))
