@@ -387,7 +387,6 @@ class Broker:
             if acls is not None:
                 await acls.store.reload()
             await services.tokens.reload()
-            services.peers.read_again()
 
         authorizer = None if services.access is None else services.access.authorizer
         acls = authorizer if isinstance(authorizer, RegistryAuthorizer) else None
@@ -396,7 +395,6 @@ class Broker:
             services.controller.run(),
             services.configs.run(),
             services.tokens.run(),
-            services.peers.run(),
             services.logs.run(),
             services.replicas.run(),
             services.coordination.run(),
