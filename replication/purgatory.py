@@ -20,7 +20,7 @@ class DelayedOperation(Protocol[T]):
     """An operation that waits."""
 
     def is_satisfied(self) -> bool:
-        """Return True if the answer need not wait any longer. Cheap, and without side effects."""
+        """Return True if the answer need not wait any longer. Cheap; changes nothing but the operation."""
         ...
 
     def complete(self) -> T:

@@ -21,6 +21,10 @@ class Partition:
         self._error = error
         self.log = SimpleNamespace(high_watermark=high_watermark, config=SimpleNamespace(min_insync_replicas=min_isr))
 
+    def leads_again(self, high_watermark):
+        self._error = None
+        self.log.high_watermark = high_watermark
+
     def leader_log(self):
         if self._error is not None:
             raise self._error
@@ -63,12 +67,28 @@ def test_all_partitions_must_be_complete():
     slow = Partition(3)
     operation = produced(p0=Partition(10), p1=slow, p2=None)
     assert not operation.is_satisfied()
-    outcomes = operation.complete()
-    assert [type(outcomes["t", number]).__name__ for number in range(3)] == [
-        "NoneType",
-        "CommitTimedOutError",
-        "UnknownTopicOrPartitionError",
-    ]
     slow.log.high_watermark = 10
     assert operation.is_satisfied()
-    assert operation.complete()["t", 1] is None
+    outcomes = operation.complete()
+    assert [outcomes["t", 0], outcomes["t", 1]] == [None, None]
+    assert type(outcomes["t", 2]) is UnknownTopicOrPartitionError
+
+
+def test_a_timeout_names_the_partitions_that_are_not_committed():
+    outcomes = produced(p0=Partition(10), p1=Partition(3)).complete()
+    assert outcomes["t", 0] is None
+    assert type(outcomes["t", 1]) is CommitTimedOutError
+    assert str(outcomes["t", 1]) == "t-1 was not committed up to offset 10 in time"
+
+
+def test_a_leader_of_a_later_epoch_does_not_commit_what_was_appended_before():
+    """The append was truncated while another broker led; now there are other records at its offsets."""
+    moved, slow = Partition(9, error=NotLeaderOrFollowerError("elsewhere")), Partition(3)
+    operation = produced(p0=moved, p1=slow)
+    assert not operation.is_satisfied()
+    moved.leads_again(high_watermark=11)
+    slow.log.high_watermark = 10
+    assert operation.is_satisfied()
+    outcomes = operation.complete()
+    assert type(outcomes["t", 0]) is NotLeaderOrFollowerError
+    assert outcomes["t", 1] is None
