@@ -387,6 +387,7 @@ class Broker:
             if acls is not None:
                 await acls.store.reload()
             await services.tokens.reload()
+            services.peers.read_again()
 
         authorizer = None if services.access is None else services.access.authorizer
         acls = authorizer if isinstance(authorizer, RegistryAuthorizer) else None
@@ -395,6 +396,7 @@ class Broker:
             services.controller.run(),
             services.configs.run(),
             services.tokens.run(),
+            services.peers.run(),
             services.logs.run(),
             services.replicas.run(),
             services.coordination.run(),

@@ -12,6 +12,7 @@ from broker.authentication.scram_credentials import ScramCredentials
 from broker.authentication.tokens import DelegationTokens
 from broker.authorization.access import Access
 from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peer_apis import PeerApis
 from broker.cluster.registry_access import RegistryAccess
 from broker.controller import topic_deletion
 from broker.controller.channel import ControllerChannel
@@ -138,11 +139,13 @@ class Composition:
         ).manager(logs, configs.topic_config)
         topics = Topics(config, registry, self._metadata, configs, self._rng)
         producer_ids = ProducerIds(broker_id, registry)
+        peers = self._peers(broker_id, registry)
         services = Services(
             config=config,
             broker_id=broker_id,
             cluster_id=cluster_id,
             metadata=self._metadata,
+            peers=peers,
             replicas=replicas,
             logs=logs,
             topics=topics,
@@ -155,6 +158,7 @@ class Composition:
                 setup=self._setup,
                 replicas=replicas,
                 metadata=self._metadata,
+                peers=peers,
                 topics=topics,
                 producer_ids=producer_ids,
                 now_ms=self._now_ms,
@@ -199,6 +203,13 @@ class Composition:
             backoff=self._backoff,
             deletion_backoff=Backoff(topic_deletion.RETRY_BACKOFF_MS, topic_deletion.RETRY_BACKOFF_MAX_MS, self._rng),
         )
+
+    def _peers(self, broker_id: int, registry: Registry) -> PeerApis:
+        timeout_s = self._config.request_timeout_ms / 1000
+        options = ConnectionOptions(
+            self._network, f"broker-{broker_id}-apis", timeout_s, True, self.between_brokers, self._setup
+        )
+        return PeerApis(broker_id, registry, self._config.inter_broker_listener_name, options, self._backoff)
 
     def controller_connection(self, client_id: str) -> ConnectionOptions:
         """For connections from and to the controller."""

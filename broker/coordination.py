@@ -9,6 +9,7 @@ from functools import partial
 
 from broker.cluster.connections import BrokerConnections
 from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peer_apis import PeerApis
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.coordinator.group_coordinator import GroupCoordinator
 from broker.coordinator.transactions.coordinator import TransactionCoordinator
@@ -35,6 +36,7 @@ class Coordination:
         setup: SetupTimeouts,
         replicas: ReplicaManager,
         metadata: MetadataCache,
+        peers: PeerApis,
         topics: Topics,
         producer_ids: ProducerIds,
         now_ms: Callable[[], int],
@@ -75,7 +77,14 @@ class Coordination:
             config.inter_broker_listener_name,
             lambda: config.transaction_partition_verification_enable,
         )
-        self.groups = GroupCoordinator(self.group_log, config=config, metadata=metadata, now_ms=now_ms, rng=rng)
+        self.groups = GroupCoordinator(
+            self.group_log,
+            config=config,
+            metadata=metadata,
+            brokers_without=peers.brokers_without,
+            now_ms=now_ms,
+            rng=rng,
+        )
 
     def complete_group_transaction(self, producer_id: int, partitions: list[int], committed: bool) -> None:
         """Complete a transaction whose marker is committed in these partitions of `__consumer_offsets`."""

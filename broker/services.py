@@ -10,6 +10,7 @@ from broker.authentication.scram_credentials import ScramCredentials
 from broker.authentication.tokens import DelegationTokens
 from broker.authorization.access import Access
 from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peer_apis import PeerApis
 from broker.cluster.registry_access import RegistryAccess
 from broker.controller.controller import Controller
 from broker.coordination import Coordination
@@ -45,6 +46,7 @@ class Services:
     broker_id: int
     cluster_id: str
     metadata: MetadataCache
+    peers: PeerApis
     replicas: ReplicaManager
     logs: LogManager
     topics: Topics

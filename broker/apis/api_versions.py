@@ -1,13 +1,16 @@
 """ApiVersions: the APIs and versions that this broker supports, and its features (KIP-511, KIP-584).
 
 A request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and only the range of this API, so
-that the client can retry. A client software name or version that breaks KIP-511's rule gets INVALID_REQUEST.
+that the client can retry. The APIs of consumer groups (KIP-848) are left out while this broker does not offer them,
+see `GroupCoordinator.offers_consumer_protocol`. A client software name or version that breaks KIP-511's rule gets
+INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
 import re
 
+from broker.coordinator.group_coordinator import CONSUMER_PROTOCOL_APIS
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler
 from broker.services import Services
@@ -36,8 +39,11 @@ class ApiVersionsHandler(Handler[ApiVersionsRequest, ApiVersionsResponse]):
         return ApiVersionsResponse(api_keys=self._rows(), finalized_features_epoch=0)
 
     def _rows(self) -> list[ApiVersion]:
+        hidden = () if self._services.coordination.groups.offers_consumer_protocol else CONSUMER_PROTOCOL_APIS
         return [
-            ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in self._services.served_apis
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, low, high in self._services.served_apis
+            if key not in hidden
         ]
 
     def failed(self, request: ApiVersionsRequest, code: ErrorCode) -> ApiVersionsResponse:

@@ -28,6 +28,7 @@ from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_store import GroupStore
 from broker.coordinator.offset_manager import OffsetManager
 from broker.settings.config import BrokerConfig
+from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -40,6 +41,9 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 logger = logging.getLogger(__name__)
 
+CONSUMER_PROTOCOL_APIS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
+"""Those of the consumer group protocol (KIP-848)."""
+REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
 FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
@@ -53,11 +57,14 @@ class GroupCoordinator:
         *,
         config: BrokerConfig,
         metadata: MetadataCache,
+        brokers_without: Callable[..., list[int]],
         now_ms: Callable[[], int],
         rng: random.Random,
     ) -> None:
+        """brokers_without: returns the other brokers that do not serve some APIs, see `PeerApis`."""
         self.now_ms = now_ms
         self._config = config
+        self._brokers_without = brokers_without
         self._random = rng
         self._store = GroupStore(log, config, now_ms)
         self._classic = ClassicGroups(
@@ -240,25 +247,49 @@ class GroupCoordinator:
         self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
     ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
         """Handle a ConsumerGroupHeartbeat. Return the response, or a coroutine if records must be committed first."""
-        if not self.offers_consumer_protocol:
+        if not self.serves_consumer_protocol:
             return refusal(ErrorCode.UNSUPPORTED_VERSION, "the consumer group protocol is not enabled here")
         partition = self.find(request.group_id)
         if partition is ErrorCode.INVALID_GROUP_ID:
             return refusal(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         if isinstance(partition, ErrorCode):
             return refusal(partition)
+        if not request.member_epoch and not _is_in_use(partition.groups.get(request.group_id)):
+            lacking = self._brokers_that_lack_consumer_protocol()
+            if lacking:
+                return refusal(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"no new consumer groups: brokers {lacking} do not have the consumer group protocol",
+                )
         return self._consumers.heartbeat(partition, request, version, client)
 
     @property
-    def offers_consumer_protocol(self) -> bool:
+    def serves_consumer_protocol(self) -> bool:
         """True if group.coordinator.rebalance.protocols contains `consumer`."""
         return "consumer" in self._config.group_coordinator_rebalance_protocols
+
+    @property
+    def offers_consumer_protocol(self) -> bool:
+        """Whether clients are to know that this broker serves the consumer group protocol.
+
+        If another broker does not have the protocol, only a broker that already coordinates members offers it: they
+        must be able to reconnect.
+        """
+        if not self.serves_consumer_protocol:
+            return False
+        if not self._brokers_that_lack_consumer_protocol():
+            return True
+        return any(map(_is_in_use, self.all_groups()))
+
+    def _brokers_that_lack_consumer_protocol(self) -> list[int]:
+        """Return the ids of the brokers; none if the settings of this broker ask for the protocol."""
+        return [] if REBALANCE_PROTOCOLS in self._config.static else self._brokers_without(*CONSUMER_PROTOCOL_APIS)
 
     # -- describe and list -------------------------------------------------------------------------------------------
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         """Describe a consumer group: its members with their current and target assignments."""
-        partition = self.find(group_id) if self.offers_consumer_protocol else ErrorCode.UNSUPPORTED_VERSION
+        partition = self.find(group_id) if self.serves_consumer_protocol else ErrorCode.UNSUPPORTED_VERSION
         if isinstance(partition, ErrorCode):
             return DescribedConsumerGroup(group_id=group_id, error_code=partition)
         group = partition.groups.get(group_id)
@@ -336,6 +367,11 @@ class GroupCoordinator:
     def all_groups(self) -> Iterator[AnyGroup]:
         """Return the groups of all loaded partitions."""
         return (group for _, group in self._partitions.all_groups())
+
+
+def _is_in_use(group: AnyGroup | None) -> bool:
+    """Whether this is a consumer group with members."""
+    return isinstance(group, ConsumerGroup) and bool(group.members)
 
 
 def call_later(delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
