@@ -65,9 +65,22 @@ class Signals:
             self._process = subprocess.Popen(command, env=os.environ | environment)
         except OSError as error:
             raise CommandNotStartedError(command[0], error) from None
-        code = self._process.wait()
+        code = self._wait(self._process)
         self._has_ended = True
         return code if code >= 0 else 128 - code
+
+    @staticmethod
+    def _wait(process: subprocess.Popen[bytes]) -> int:
+        """Return the exit code. A time limit makes `Popen.wait` look again and again.
+
+        A wait without end would lose signals: the kernel gives one to any thread, for instance that of the brokers, and
+        the main thread, which has to pass it on, would not wake up for it.
+        """
+        while True:
+            try:
+                return process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                continue
 
     def _received(self, number: int, frame: FrameType | None) -> None:
         if self._has_ended:

@@ -135,6 +135,21 @@ def test_a_signal_before_the_command_starts_ends_the_run():
     assert ended.value.code == 143
 
 
+def test_the_wait_for_the_command_wakes_up_for_signals():
+    """The kernel may give a signal to another thread; the main thread, which passes it on, then waits on."""
+    limits = []
+
+    class Command:
+        def wait(self, timeout=None):
+            limits.append(timeout)
+            if len(limits) < 3:
+                raise subprocess.TimeoutExpired("command", timeout)
+            return 7
+
+    assert Signals._wait(Command()) == 7
+    assert None not in limits
+
+
 def test_ctrl_c_of_a_terminal_is_not_passed_on_a_second_time(monkeypatch):
     """The terminal sends it to the command, too."""
     monkeypatch.setattr(child_command, "_is_in_the_foreground", lambda: True)
