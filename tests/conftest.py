@@ -1,7 +1,9 @@
 """Settings for all tests: hypothesis, time limits, the worker of each file, and the summary."""
 
+import logging
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def interrupts() -> None:
     """Undo what a shell does to commands started with &: they and their children ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _broker_lines_in_caplog(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let a test read what brokers log, although a shared broker of `ottla.testing` keeps it until the session ends."""
+    if "caplog" not in request.fixturenames:
+        yield
+        return
+    loggers = [logging.getLogger(name) for name in ("broker", "replication", "storage", "registry", "security")]
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
+    yield
+    for logger, (level, propagates) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.propagate = propagates
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

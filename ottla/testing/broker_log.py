@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 import broker
 import registry
@@ -15,6 +15,8 @@ from ottla.testing.process_loop import CURRENT
 
 MAX_LINES: Final = 2_000
 _PACKAGES: Final = tuple(one.__name__ for one in (broker, replication, storage, registry, security))
+_CHANGED: Final = ("level", "propagate", "addHandler")
+"""Attributes of a logger that `attach` changes; the last one is there only while a log is attached."""
 _FORMAT: Final = "%(asctime)s.%(msecs)03d %(process_name)s%(levelname)s %(name)s: %(message)s"
 
 
@@ -28,15 +30,15 @@ class BrokerLog(logging.Handler):
         super().__init__(level)
         self.setFormatter(logging.Formatter(_FORMAT, "%H:%M:%S"))
         self._kept: deque[str] = deque(maxlen=MAX_LINES)
-        self._before: dict[str, tuple[int, bool]] = {}
-        """Level and propagation of the loggers before `attach`."""
+        self._before: dict[str, dict[str, Any]] = {}
+        """The attributes of the loggers before `attach`: another log may be attached."""
 
     def attach(self) -> None:
         """Begin to take what the brokers log."""
         for name in _PACKAGES:
             logger = logging.getLogger(name)
-            self._before[name] = logger.level, logger.propagate
-            logger.addHandler(self)
+            self._before[name] = {one: vars(logger)[one] for one in _CHANGED if one in vars(logger)}
+            logging.Logger.addHandler(logger, self)
             logger.setLevel(self.level)
             logger.propagate = False
             # pytest adds the handler of caplog to each logger that does not propagate.
@@ -44,12 +46,12 @@ class BrokerLog(logging.Handler):
 
     def detach(self) -> None:
         """Let everything be as it was before `attach`."""
-        for name, (level, propagates) in self._before.items():
+        for name, before in self._before.items():
             logger = logging.getLogger(name)
-            del logger.addHandler
             logger.removeHandler(self)
-            logger.setLevel(level)
-            logger.propagate = propagates
+            del logger.addHandler
+            vars(logger).update(before)
+            logger.setLevel(before["level"])  # forgets which levels are enabled
         self._before.clear()
 
     def emit(self, record: logging.LogRecord) -> None:
