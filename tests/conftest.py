@@ -93,7 +93,9 @@ def _broker_lines_in_caplog(request: pytest.FixtureRequest) -> Iterator[None]:
     if "caplog" not in request.fixturenames:
         yield
         return
-    loggers = [logging.getLogger(name) for name in ("broker", "replication", "storage", "registry", "security")]
+    from ottla.testing.broker_log import PACKAGES  # only here: it imports the whole broker
+
+    loggers = [logging.getLogger(name) for name in PACKAGES]
     before = [(logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.NOTSET)

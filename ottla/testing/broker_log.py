@@ -14,7 +14,8 @@ import storage
 from ottla.testing.process_loop import CURRENT
 
 MAX_LINES: Final = 2_000
-_PACKAGES: Final = tuple(one.__name__ for one in (broker, replication, storage, registry, security))
+PACKAGES: Final = tuple(one.__name__ for one in (broker, replication, storage, registry, security))
+"""The loggers of the brokers: their names begin with `ottla.` in a wheel."""
 _CHANGED: Final = ("level", "propagate", "addHandler")
 """Attributes of a logger that `attach` changes; the last one is there only while a log is attached."""
 _FORMAT: Final = "%(asctime)s.%(msecs)03d %(process_name)s%(levelname)s %(name)s: %(message)s"
@@ -35,7 +36,7 @@ class BrokerLog(logging.Handler):
 
     def attach(self) -> None:
         """Begin to take what the brokers log."""
-        for name in _PACKAGES:
+        for name in PACKAGES:
             logger = logging.getLogger(name)
             self._before[name] = {one: vars(logger)[one] for one in _CHANGED if one in vars(logger)}
             logging.Logger.addHandler(logger, self)

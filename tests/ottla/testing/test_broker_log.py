@@ -2,9 +2,9 @@
 
 import logging
 
-from ottla.testing.broker_log import BrokerLog
+from ottla.testing.broker_log import PACKAGES, BrokerLog
 
-LOGGER = logging.getLogger("broker")
+LOGGER = logging.getLogger(PACKAGES[0])
 
 
 def state():
