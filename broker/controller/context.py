@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from protocol.uuid import ZERO_UUID
@@ -56,6 +56,10 @@ class ControllerContext:
         """By live broker: replicas that it was told to stop. It is sent nothing about them until it registers again."""
         self.topic_versions: dict[str, int] = {}
         """Versions of the topics' znodes; this controller's changes name them."""
+        self._names: dict[bytes, str] = {}
+        """The topics' names, by topic id."""
+        self._to_complete: dict[str, None] = {}
+        """The topics that may have partitions without a state, in the order in which they were found."""
 
     def epoch_check(self) -> Check:
         """Return the operation that fails a transaction if another controller has been elected."""
@@ -67,15 +71,25 @@ class ControllerContext:
         Forget the states of partitions that it no longer has; the states of all, if the topic id has changed.
         """
         known = self.topics.get(topic)
-        is_other = known is not None and known.topic_id not in (None, znode.topic_id)
+        if known is not None:
+            is_other = known.topic_id not in (None, znode.topic_id)
+            kept = () if is_other else znode.partitions.keys()
+            self._forget_states(topic, known.partitions.keys() - kept)
+            self._forget_id(known)
         self.topics[topic] = znode
         self.topic_versions[topic] = version
-        self._forget_states(topic, lambda partition: is_other or partition not in znode.partitions)
+        if znode.topic_id is not None:
+            self._names[znode.topic_id] = topic
+        self._to_complete[topic] = None
 
     def topic_id(self, topic: str) -> bytes:
         """Return the topic's id; ZERO_UUID if it has none."""
         znode = self.topics.get(topic)
         return ZERO_UUID if znode is None or znode.topic_id is None else znode.topic_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id; None if there is none."""
+        return self._names.get(topic_id)
 
     def replicas(self, key: TopicPartition) -> list[int]:
         """Return the replicas of a partition, the preferred leader first."""
@@ -90,8 +104,18 @@ class ControllerContext:
         return (key for topic in self.topics for key in self.partitions_of(topic))
 
     def without_state(self) -> list[TopicPartition]:
-        """Return partitions that are assigned but have never had a leader."""
-        return [key for key in self.all_partitions() if key not in self.leaderships]  # unreadable ones included
+        """Return partitions that are assigned but have never had a leader, unreadable ones included.
+
+        Called after every event, so topics that have all their states are not looked at again.
+        """
+        found: list[TopicPartition] = []
+        for topic in list(self._to_complete):
+            missing = [key for key in self.partitions_of(topic) if key not in self.leaderships]
+            if missing:
+                found += missing
+            else:
+                del self._to_complete[topic]
+        return found
 
     def with_losses(self) -> list[TopicPartition]:
         """Return partitions with an offline leader or in-sync replica, except those that are being deleted."""
@@ -173,17 +197,33 @@ class ControllerContext:
 
     def forget(self, topic: str) -> None:
         """Forget a topic that no longer exists."""
-        self.topics.pop(topic, None)
+        znode = self.topics.pop(topic, None)
         self.topic_versions.pop(topic, None)
         self.deleting.discard(topic)
-        self._forget_states(topic, lambda partition: True)
+        self._to_complete.pop(topic, None)
+        if znode is not None:
+            self._forget_states(topic, znode.partitions)
+            self._forget_id(znode)
 
-    def _forget_states(self, topic: str, is_gone: Callable[[int], bool]) -> None:
-        for key in [key for key in self.leaderships if key[0] == topic and is_gone(key[1])]:
-            del self.leaderships[key]
-        self.unreadable -= {key for key in self.unreadable if key[0] == topic and is_gone(key[1])}
-        for keys in [*self.offline_dirs.values(), *self.stopped.values()]:
-            keys -= {key for key in keys if key[0] == topic and is_gone(key[1])}
+    def forget_state(self, key: TopicPartition) -> None:
+        """Forget the state of a partition, whose znode does not exist."""
+        self.leaderships.pop(key, None)
+        self.unreadable.discard(key)
+        if key[0] in self.topics:
+            self._to_complete[key[0]] = None
+
+    def _forget_states(self, topic: str, partitions: Iterable[int]) -> None:
+        replicas = [*self.offline_dirs.values(), *self.stopped.values()]
+        for partition in partitions:
+            key = (topic, partition)
+            self.leaderships.pop(key, None)
+            self.unreadable.discard(key)
+            for keys in replicas:
+                keys.discard(key)
+
+    def _forget_id(self, znode: TopicZnode) -> None:
+        if znode.topic_id is not None:
+            self._names.pop(znode.topic_id, None)
 
     def offline_replicas(self, key: TopicPartition) -> list[int]:
         """Return replicas in failed log directories, and on brokers that are not alive or are shutting down."""

@@ -97,11 +97,10 @@ class LogDirEvents:
         return lost
 
     def _codes(self, answer: LeaderAndIsrResponse) -> list[tuple[TopicPartition, int]]:
-        names = {znode.topic_id: name for name, znode in self._context.topics.items()}
         by_id = [
-            ((names[topic.topic_id], one.partition_index), one.error_code)
+            ((name, one.partition_index), one.error_code)
             for topic in answer.topics
-            if topic.topic_id in names
+            if (name := self._context.topic_name(topic.topic_id)) is not None
             for one in topic.partition_errors
         ]
         return by_id + [((one.topic_name, one.partition_index), one.error_code) for one in answer.partition_errors]

@@ -105,8 +105,7 @@ class PartitionStates:
             data, stat = await self._registry.get(path)
             leadership = Leadership(PartitionStateZnode.decode(data, path), stat.version)
         except NoNodeError:
-            self._context.leaderships.pop(key, None)
-            unreadable.discard(key)
+            self._context.forget_state(key)
             return None
         except ZnodeFormatError as error:
             if key not in unreadable:

@@ -53,7 +53,7 @@ class PartitionLeaders:
         context = self._context
         states: dict[TopicPartition, PartitionStateZnode] = {}
         await self._states.read(context.without_state())
-        for key in context.without_state():
+        for key in context.without_state():  # those that were not read
             if key[0] in context.deleting or key in context.unreadable:
                 continue
             elected = elect_for_new_partition(context.replicas(key), context.eligible_replicas(key))
