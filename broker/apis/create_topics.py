@@ -21,6 +21,7 @@ from protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+FIRST_VERSION_WITH_CONFIGS = 5
 FIRST_VERSION_WITH_QUOTA_ERROR = 6
 
 
@@ -43,7 +44,10 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
             try:
                 if times[topic.name] > 1:
                     raise RequestError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
-                results.append(await self._create(topic, quota, validate_only=request.validate_only))
+                result = await self._create(topic, quota, validate_only=request.validate_only)
+                if context.api_version >= FIRST_VERSION_WITH_CONFIGS:
+                    result.configs = self._configs(topic)
+                results.append(result)
             except Exception as error:
                 results.append(_refused(topic.name, error))
         if not request.validate_only:
@@ -60,25 +64,27 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
         names = [config.name for config in topic.configs]
         if len(set(names)) != len(names):
             raise RequestError(ErrorCode.INVALID_CONFIG, "A config is given twice.")
-        overrides = {config.name: config.value for config in topic.configs}
         created = await self._services.topics.create(
             topic.name,
             partitions=topic.num_partitions,
             replication_factor=topic.replication_factor,
             assignment={one.partition_index: list(one.broker_ids) for one in topic.assignments},
-            overrides=overrides,
+            overrides={config.name: config.value for config in topic.configs},
             validate_only=validate_only,
             take=quota.take,
         )
-        settings = {name: value for name, value in overrides.items() if value is not None}
         return CreatableTopicResult(
             name=topic.name,
             topic_id=bytes(16) if validate_only else created.topic_id,
             error_message=None,
             num_partitions=created.partitions,
             replication_factor=created.replication_factor,
-            configs=[_config(one) for one in self._services.configs.dynamic.describe_topic(settings)],
         )
+
+    def _configs(self, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
+        """Return the settings of a topic that was created."""
+        settings = {config.name: config.value for config in topic.configs if config.value is not None}
+        return [_config(one) for one in self._services.configs.dynamic.describe_topic(settings)]
 
     async def _wait(self, request: CreateTopicsRequest, results: list[CreatableTopicResult]) -> None:
         """Wait for leaders. With a timeout of 0 or less, Kafka does not wait and answers REQUEST_TIMED_OUT."""
