@@ -77,6 +77,7 @@ async def test_counters_are_read_until_an_hour_after_the_last_look():
             await until(lambda: observer._timer is None, "the readings end")
             readings = inside.readings
             await observer.look(admin, inside)
-            assert inside.readings == readings + 1
+            assert inside.readings > readings
+            assert observer._timer is not None
             observer.close()
             assert observer._timer is None
