@@ -1,4 +1,4 @@
-"""A broker as a child process (`ottla broker FILE`): its start, its output and its end.
+"""A broker as a child process (`ottla broker …`): its start, its output and its end.
 
 The process has its own session, so that Ctrl-C at the terminal reaches only the parent, which stops the children in
 order. The parent forwards the broker's log lines (standard error) at once, and keeps in `facts` what the broker prints
@@ -16,7 +16,6 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 
 from broker.first_commands import READY, TRY
 from ottla.cluster.child_environment import child_environment
@@ -28,9 +27,10 @@ _CHUNK = 1 << 16
 class BrokerChild:
     """One broker process, from `start` to its end."""
 
-    def __init__(self, name: str, properties: Path, on_line: Callable[[str], None]) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], on_line: Callable[[str], None]) -> None:
+        """arguments: those of `ottla broker`. on_line: called with each line of the broker's log."""
         self.name = name
-        self.properties = properties
+        self.arguments = arguments
         self.facts: dict[str, str] = {}  # listening, data, console: once it is ready
         self.last_line = ""
         self.inherited: Sequence[int] = ()
@@ -51,6 +51,12 @@ class BrokerChild:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def summary(self) -> str:
+        """The addresses and the process id, for the terminal. The broker must be ready."""
+        console = f"console {self.facts['console']}  " if "console" in self.facts else ""
+        return f"{self.facts['listening']}  {console}pid {self.pid}"
+
+    @property
     def end(self) -> str:
         """How the process ended, for messages: "with 1", "by SIGKILL"."""
         code = None if self._process is None else self._process.returncode
@@ -58,7 +64,7 @@ class BrokerChild:
 
     async def start(self) -> None:
         """Start the process without waiting until it is ready. Raises OSError if the system refuses."""
-        await self._start(["-m", "ottla", "broker", str(self.properties)])
+        await self._start(["-m", "ottla", "broker", *self.arguments])
 
     async def _start(self, words: Sequence[str], inherited: Sequence[int] = ()) -> None:
         """Start Python with these words. inherited: the file descriptors that the process gets."""
@@ -166,6 +172,11 @@ class BrokerChild:
         async for line in _lines(stream):
             self.last_line = line
             self._on_line(line)
+
+
+def bootstrap_servers(brokers: Sequence[BrokerChild]) -> str:
+    """Return the bootstrap servers for clients: host:port of every broker. The brokers must be ready."""
+    return ",".join(broker.facts["listening"].partition("://")[2] for broker in brokers)
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:

@@ -24,15 +24,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from broker.settings.properties import format_properties
-from ottla.cluster.broker_child import BrokerChild
+from ottla.cluster.broker_child import BrokerChild, bootstrap_servers
 from ottla.cluster.cluster_registry import choose_registry, note_external
 from ottla.cluster.external_zookeeper import ExternalZooKeeper, delete_chroot
 from ottla.cluster.leftovers import PREFIX, DirectoryLocks, leftovers
 from ottla.cluster.ports import HOST, free_ports
 from ottla.cluster.process_output import ProcessOutput
+from ottla.cluster.readiness import wait_ready
 from ottla.cluster.registry_servers import require_free
 from ottla.command_line.failure import CommandError
 
@@ -99,7 +100,7 @@ class LocalCluster:
         self.brokers: Sequence[BrokerChild]
         if control_port is None:
             self.brokers = [
-                BrokerChild(name, self._properties(name), partial(self.output.said, name)) for name in names
+                BrokerChild(name, [str(self.properties(name))], partial(self.output.said, name)) for name in names
             ]
         else:
             self.faults = self._new_faults(names)
@@ -112,7 +113,8 @@ class LocalCluster:
         self._settings = dict(settings or {})
         self._stopping = False
 
-    def _properties(self, name: str) -> Path:
+    def properties(self, name: str) -> Path:
+        """Return the file with the settings of the broker of this name."""
         return self.data_dir / f"{name}.properties"
 
     def _new_faults(self, names: list[str]) -> ProcessFaults:
@@ -121,7 +123,7 @@ class LocalCluster:
 
         ids = dict(enumerate(names, 1))
         faults = ProcessFaults(
-            {number: self._properties(name) for number, name in ids.items()},
+            {number: self.properties(name) for number, name in ids.items()},
             {number: self.data_dir / name for number, name in ids.items()},
             self.output.said,
         )
@@ -137,7 +139,7 @@ class LocalCluster:
     @property
     def bootstrap_servers(self) -> str:
         """The bootstrap servers for clients: host:port of every broker. The brokers must be ready."""
-        return ",".join(broker.facts["listening"].partition("://")[2] for broker in self.brokers)
+        return bootstrap_servers(self.brokers)
 
     async def start(self) -> None:
         """Start all processes and wait until the brokers serve clients.
@@ -157,7 +159,7 @@ class LocalCluster:
             await self._prepare_external(self.registry)
         members = [] if self.faults is None else self.faults.members
         await asyncio.gather(*(one.launch() for one in members) if members else (one.start() for one in self.brokers))
-        await self._wait_ready()
+        await wait_ready(self.brokers, self._registry_ended())
         for member in members:
             member.launched()
         for broker in self.brokers:
@@ -198,29 +200,6 @@ class LocalCluster:
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else error
             raise CommandError(f"cannot listen on {HOST}:{self._control_port}: {reason}") from None
-
-    async def _wait_ready(self) -> None:
-        """Wait until the brokers serve clients. Raises CommandError if one of them, or the registry, ends first."""
-        registry = asyncio.create_task(self._registry_ended())
-        waiting = {asyncio.create_task(self._require_ready(broker)) for broker in self.brokers}
-        tasks: set[asyncio.Task[Any]] = {registry, *waiting}
-        try:
-            while waiting:
-                done, _ = await asyncio.wait({registry, *waiting}, return_when=asyncio.FIRST_COMPLETED)
-                if registry in done:
-                    raise CommandError(await registry)
-                for task in done & waiting:
-                    waiting.discard(task)
-                    await task
-        finally:
-            for one in tasks:
-                one.cancel()
-            await asyncio.wait(tasks)
-
-    async def _require_ready(self, broker: BrokerChild) -> None:
-        if not await broker.wait_ready():
-            reason = broker.last_line.removeprefix("ottla: ")
-            raise CommandError(f"{broker.name} ended {broker.end}: {reason}")
 
     async def _registry_ended(self) -> str:
         """Wait until all servers of the registry have ended; return why."""
@@ -276,7 +255,7 @@ class LocalCluster:
     @property
     def _any_properties(self) -> Path:
         """A file with the settings of all brokers, such as the security towards ZooKeeper."""
-        return self._properties("broker-1")
+        return self.properties("broker-1")
 
     def _addresses(self) -> list[tuple[BrokerChild, int, int | None]]:
         """Return every broker with its port and its console's port; 0 if the system chooses."""
@@ -309,7 +288,7 @@ class LocalCluster:
             # A broker that stops after the controller retries with the next one, which is elected fast on one machine.
             "controlled.shutdown.retry.backoff.ms": "500",
         }
-        broker.properties.write_text(format_properties(settings | self._settings), encoding="utf-8")
+        self.properties(broker.name).write_text(format_properties(settings | self._settings), encoding="utf-8")
 
     async def _watch_broker(self, broker: BrokerChild) -> None:
         await broker.wait()

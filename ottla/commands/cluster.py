@@ -3,19 +3,18 @@
 Its subcommands, which show a running cluster, are in `cluster_description`.
 """
 
-import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from broker.first_commands import TRY, command_name, first_commands
+from ottla.cluster.foreground import run_in_foreground
 from ottla.cluster.local_cluster import LocalCluster
 from ottla.command_line.completion import complete_broker_settings
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import parse_pairs
-from ottla.command_line.running import on_stop_signals, run, say
+from ottla.command_line.running import run
 from ottla.commands import cluster_description
 
 cluster = typer.Typer()
@@ -149,49 +148,16 @@ def _was_typed(context: Any, name: str) -> bool:
 
 
 async def _serve(cluster: LocalCluster, *, is_kept: bool) -> None:
-    stop = asyncio.Event()
-
-    def signalled() -> None:
-        if stop.is_set():
-            cluster.kill()
-        stop.set()
-
-    on_stop_signals(signalled)
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        if await _finished(cluster.start(), stopping):
-            _say_ready(cluster, is_kept=is_kept)
-            if await _finished(cluster.watch(), stopping):
-                raise CommandError("no process of the cluster is left")
-        say("stopping the brokers, then the registry; Ctrl-C again kills the brokers")
-    finally:
-        stop.set()
-        await cluster.stop()
+    if not await run_in_foreground(cluster, lambda: _say_ready(cluster, is_kept=is_kept)):
+        raise CommandError("no process of the cluster is left")
     if cluster.lost:
         raise CommandError(f"ended unexpectedly or killed: {', '.join(cluster.lost)}")
-
-
-async def _finished(work: Coroutine[Any, Any, None], stopping: asyncio.Task[Literal[True]]) -> bool:
-    """Await `work` and return True; if `stopping` finishes first, cancel `work` and return False.
-
-    Raises the exceptions of `work`.
-    """
-    doing = asyncio.create_task(work)
-    await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
-    if not doing.done():
-        doing.cancel()
-        await asyncio.wait([doing])
-        return False
-    await doing
-    return True
 
 
 def _say_ready(cluster: LocalCluster, *, is_kept: bool) -> None:
     count = len(cluster.brokers)
     lines = ["", f"The cluster is ready: {count} broker{'' if count == 1 else 's'}."]
-    for broker in cluster.brokers:
-        console = f"console {broker.facts['console']}  " if "console" in broker.facts else ""
-        lines.append(f"  {broker.name:<11} {broker.facts['listening']}  {console}pid {broker.pid}")
+    lines += [f"  {broker.name:<11} {broker.summary}" for broker in cluster.brokers]
     lines.append(f"  {'bootstrap':<11} {cluster.bootstrap_servers}")
     pids = ", ".join(str(server.pid) for server in cluster.registry.servers)
     lines.append(f"  {cluster.registry_kind:<11} {cluster.registry.connect}{f'  pid {pids}' if pids else ''}")
@@ -205,6 +171,7 @@ def _say_ready(cluster: LocalCluster, *, is_kept: bool) -> None:
     ottla = command_name()
     lines.append(f"  {ottla} zk tree --zookeeper {cluster.registry.connect}")
     last = cluster.brokers[-1]
-    lines.append(f"  kill -9 {last.pid}    # then start {last.name} again: {ottla} broker {last.properties}")
+    again = f"{ottla} broker {cluster.properties(last.name)}"
+    lines.append(f"  kill -9 {last.pid}    # then start {last.name} again: {again}")
     lines.append("")
     print("\n".join(lines), flush=True)

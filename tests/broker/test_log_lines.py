@@ -93,7 +93,7 @@ async def test_a_child_of_a_cluster_may_log_json(tmp_path):
     own = settings(tmp_path / "data") | {"ottla.log.format": "json", "broker.id": "0"}
     properties.write_text("".join(f"{name}={value}\n" for name, value in own.items()))
     lines = []
-    child = BrokerChild("broker-0", properties, lines.append)
+    child = BrokerChild("broker-0", [str(properties)], lines.append)
     await child.start()
     assert await child.wait_ready(), lines
     assert await child.stop(DEADLINE_S)

@@ -24,7 +24,7 @@ class ControlledChild(BrokerChild):
 
     def __init__(self, name: str, properties: Path, on_line: Callable[[str], None], directory: Path) -> None:
         """directory: shared by the brokers of the cluster."""
-        super().__init__(name, properties, on_line)
+        super().__init__(name, [str(properties)], on_line)
         self.handle: Handle
         """Does what the process asks for; set before the start."""
         self.channel: Channel | None = None
@@ -40,7 +40,7 @@ class ControlledChild(BrokerChild):
             self._reading = await self.channel.open()
             with other:
                 module = f"{__package__}.controlled_broker"
-                words = ["-m", module, str(other.fileno()), str(self._directory), str(self.properties)]
+                words = ["-m", module, str(other.fileno()), str(self._directory), *self.arguments]
                 await self._start(words, [other.fileno()])
         except BaseException:
             self.channel.close()
