@@ -21,6 +21,7 @@ from broker.log_dir_failures import RegistryDirectoryFailedError
 from broker.log_lines import JSON, TEXT, json_line, set_up_log
 from broker.service_manager import ServiceManager
 from broker.settings.config import BrokerConfig
+from broker.settings.environment import data_directory
 from client.wire.event_loop import new_event_loop
 from registry.errors import RegistryError
 from storage.errors import StorageError
@@ -37,12 +38,6 @@ EXPECTED = (
     OSError,
 )
 """Errors that end a broker and are not bugs: printed as one line, without a traceback."""
-
-
-def data_directory() -> Path:
-    """Return the data directory of a broker without settings: ottla/data in $XDG_DATA_HOME or ~/.local/share."""
-    base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "ottla" / "data"
 
 
 def run(

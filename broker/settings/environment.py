@@ -11,8 +11,10 @@ refused. Every other one causes a warning. Neither shows the value, which may be
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.settings.catalog import BROKER_SETTINGS
@@ -38,6 +40,12 @@ _COMMAND: Final = frozenset(
 )
 _SERVICE_LINK: Final = re.compile(r"\w*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 _SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://.*")
+
+
+def data_directory() -> Path:
+    """Return the data directory of a broker without settings: ottla/data in $XDG_DATA_HOME or ~/.local/share."""
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "ottla" / "data"
 
 
 class EnvironmentSettings(NamedTuple):

@@ -25,17 +25,21 @@ class Children(Protocol):
         """Kill the brokers at once; a running `stop` continues."""
 
 
-async def run_in_foreground(children: Children, on_ready: Callable[[], None]) -> bool:
+async def run_in_foreground(
+    children: Children, on_ready: Callable[[], None], on_stopping: Callable[[], None] = lambda: None
+) -> bool:
     """Run the processes until a signal: a second one kills the brokers. Return False if nothing was left to watch.
 
-    on_ready: called when the brokers serve clients.
+    on_ready: called when the brokers serve clients. on_stopping: called when the first signal has arrived.
     """
     stop = asyncio.Event()
 
     def signalled() -> None:
         if stop.is_set():
             children.kill()
-        stop.set()
+        else:
+            stop.set()
+            on_stopping()
 
     on_stop_signals(signalled)
     stopping = asyncio.create_task(stop.wait())

@@ -42,6 +42,11 @@ class LocalRegistry(RegistryServers):
             self.servers = [server]
             server.start_on(listener, lock)
 
+    def restart(self) -> None:
+        """Start the server again, on its port and with its data, after its process has ended."""
+        assert self._lock is not None
+        self.servers[0].start(self._lock)
+
 
 class _RegistryProcess(ServerProcess):
     """`ottla registry`, which speaks ZooKeeper's protocol."""

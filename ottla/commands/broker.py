@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.command_line.broker_arguments import run_broker
+from ottla.command_line.broker_arguments import number_of_processes, run_broker
 from ottla.command_line.broker_short_options import long_forms
 from ottla.command_line.completion import complete_broker_settings
 
@@ -46,13 +46,26 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option("--log-level", metavar="LEVEL", help="FATAL, ERROR, WARN, INFO (default), DEBUG or TRACE."),
         ] = None,
+        processes: Annotated[
+            str | None,
+            typer.Option(
+                "--processes",
+                metavar="N",
+                help="Run N brokers on this machine, to use more cores: each has its own id, ports and directories.",
+            ),
+        ] = None,
     ) -> None:
         """Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.
 
         Without a file the broker listens on 127.0.0.1:9092; with a file, settings that it does not contain have
         Kafka's defaults.
+
+        With --processes, broker N+1 has the next id and the next ports, and the folder process-N in each log directory.
+        A process that ends is started again. Without `zookeeper.connect`, they share an `ottla registry`.
         """
         given = settings or []
         short = {"--port": port, "--data-dir": data_dir, "--log-level": log_level}
         long = long_forms({option: value for option, value in short.items() if value is not None}, properties, given)
-        raise typer.Exit(run_broker(properties, given + long))
+        raise typer.Exit(
+            run_broker(properties, given + long, None if processes is None else number_of_processes(processes))
+        )

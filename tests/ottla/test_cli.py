@@ -258,11 +258,13 @@ def test_unexpected_errors_are_one_line_too(ottla, monkeypatch):
 
 
 def test_broker_arguments():
-    assert parse_arguments([]) == (None, [])
-    assert parse_arguments(["f", "--set", "a=1", "--set=b=2", "-s", "c=3"]) == (Path("f"), ["a=1", "b=2", "c=3"])
+    assert parse_arguments([]) == (None, [], None)
+    assert parse_arguments(["f", "--set", "a=1", "--set=b=2", "-s", "c=3"]) == (Path("f"), ["a=1", "b=2", "c=3"], None)
     short = ["--port", "1", "--data-dir=d", "-s", "a=1"]
-    assert parse_arguments(short) == (None, ["a=1", "listeners=PLAINTEXT://127.0.0.1:1", "log.dirs=d"])
-    assert parse_arguments(["--log-level", "debug"]) == (None, ["ottla.log.level=debug"])
+    assert parse_arguments(short) == (None, ["a=1", "listeners=PLAINTEXT://127.0.0.1:1", "log.dirs=d"], None)
+    assert parse_arguments(["--log-level", "debug"]) == (None, ["ottla.log.level=debug"], None)
+    assert parse_arguments(["--processes", "2", "-s", "a=1"]) == (None, ["a=1"], 2)
+    assert parse_arguments(["--processes=64"]).processes == 64
     assert parse_settings(["a=1=2", " b = x "]) == {"a": "1=2", "b": "x"}
     with pytest.raises(CommandError, match="'=1' is not name=value"):
         parse_settings(["=1"])
@@ -270,6 +272,13 @@ def test_broker_arguments():
 
 def run_without_typer(words):
     return run_from_arguments(words[1:])
+
+
+@pytest.mark.parametrize("run", [run_without_typer, run_app])
+@pytest.mark.parametrize("number", ["0", "65", "two", "²", "-1"])
+def test_a_wrong_number_of_processes_is_refused(run, number):
+    with pytest.raises(CommandError, match=f"--processes '{number}': must be a number from 1 to 64"):
+        run(["broker", f"--processes={number}"])
 
 
 @pytest.mark.parametrize("run", [run_without_typer, run_app])
@@ -296,13 +305,13 @@ def test_a_short_form_and_a_variable_are_refused(ottla, monkeypatch):
 def test_the_log_level_overrides_the_file(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("ottla.log.level=WARN\n")
-    assert parse_arguments([str(file), "--log-level=DEBUG"]) == (file, ["ottla.log.level=DEBUG"])
+    assert parse_arguments([str(file), "--log-level=DEBUG"]) == (file, ["ottla.log.level=DEBUG"], None)
 
 
 def test_with_a_file_a_port_is_one_of_all_addresses(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=3\n")
-    assert parse_arguments([str(file), "--port", "1"]) == (file, ["listeners=PLAINTEXT://:1"])
+    assert parse_arguments([str(file), "--port", "1"]) == (file, ["listeners=PLAINTEXT://:1"], None)
 
 
 def test_broker_start_imports_neither_typer_nor_rich(monkeypatch):
