@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from broker.coordinator.classic.group import Group
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
 from broker.coordinator.coordinator_log import Appended, CoordinatorLog, settled
-from broker.coordinator.group_records import Encoded, group_key, group_value, offset_key, offset_value
+from broker.coordinator.group_records import Encoded, group_key, offset_key, offset_value
 from broker.coordinator.offsets import Offsets, TopicPartition
 from broker.settings.config import BrokerConfig
 from protocol.compression import CompressionType
@@ -67,12 +66,17 @@ class GroupStore:
         )
 
     def store_group(
-        self, group: Group, assignments: Mapping[str, bytes], finish: Callable[[ErrorCode], R]
+        self,
+        group_id: str,
+        record: bytes,
+        *,
+        in_log: Callable[[], None] | None,
+        finish: Callable[[ErrorCode], R],
     ) -> asyncio.Future[R]:
-        """Write the record of a classic group."""
+        """Write the record of a classic group. in_log, finish: see coordinator_log.py."""
         batch = self._batch()
-        batch.append(self._now_ms(), group_key(group.group_id), group_value(group, assignments))
-        return self._write(group.group_id, batch, lambda appended: finish(_group_error(appended)))
+        batch.append(self._now_ms(), group_key(group_id), record)
+        return self._write(group_id, batch, lambda appended: finish(_group_error(appended)), in_log)
 
     def store_records(
         self, group_id: str, records: Iterable[Encoded], in_log: Callable[[], None]

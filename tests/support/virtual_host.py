@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from broker.coordinator.classic.group import Group
 from broker.coordinator.classic.groups import ClassicGroups
 from broker.coordinator.classic.membership import Joining, Membership
-from broker.coordinator.group_records import group_value
+from broker.coordinator.group_records import read_group
 from protocol.error_codes import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
@@ -33,7 +33,11 @@ class VirtualTimer:
 
 
 class VirtualHost:
-    """Clock, ids and storage of groups. Writes complete at once or, with `holds`, when `release` is called."""
+    """Clock, ids and storage of groups.
+
+    A write is refused with `outcome` if that is an error. Otherwise it is in the log, and completes at once or, with
+    `holds`, when `release` is called.
+    """
 
     def __init__(self, *, initial_delay_ms: int = 0, max_size: int = 1 << 31) -> None:
         self.clock_ms = START_MS
@@ -42,6 +46,7 @@ class VirtualHost:
         self.holds = False
         self.outcome = ErrorCode.NONE
         self.stored: list[tuple[int, dict[str, bytes]]] = []
+        self.values: list[bytes] = []
         self._held: list[Callable[[ErrorCode], None]] = []
         self._timers: list[tuple[int, int, VirtualTimer]] = []
         self._numbers = itertools.count(1)
@@ -65,13 +70,23 @@ class VirtualHost:
     def new_uuid(self) -> str:
         return f"uuid-{next(self._numbers)}"
 
-    def store(self, group: Group, assignments: Mapping[str, bytes], done: Callable[[ErrorCode], None]) -> None:
-        group_value(group, assignments)  # it can be written
-        self.stored.append((group.generation, dict(assignments)))
-        if self.holds:
-            self._held.append(done)
+    def store(
+        self,
+        group_id: str,
+        record: bytes,
+        *,
+        in_log: Callable[[], None] | None,
+        finish: Callable[[ErrorCode], None],
+    ) -> None:
+        read = read_group(group_id, record, self.clock_ms)
+        self.values.append(record)
+        self.stored.append((read.generation, {one.member_id: one.assignment for one in read.members.values()}))
+        if self.outcome is ErrorCode.NONE and in_log is not None:
+            in_log()
+        if self.holds and self.outcome is ErrorCode.NONE:
+            self._held.append(finish)
         else:
-            done(self.outcome)
+            finish(self.outcome)
 
     def release(self, outcome: ErrorCode = ErrorCode.NONE, count: int = 1) -> None:
         """Commit the oldest write, or let it fail."""

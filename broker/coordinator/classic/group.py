@@ -13,8 +13,7 @@ from collections import Counter
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from broker.coordinator.classic.decision import Waiter
-from broker.coordinator.classic.member import Member
+from broker.coordinator.classic.member import Member, Waiter
 from broker.coordinator.group_timers import TimerKey
 from broker.coordinator.offsets import GroupOffsets
 from protocol.error_codes import ErrorCode
@@ -177,18 +176,31 @@ class Group:
         self.pending_members.discard(member_id)
         self.pending_sync.discard(member_id)
 
-    def replace_static(self, member: Member, new_id: str) -> None:
-        """Give a static member that has come back its new member id."""
-        old_id = member.member_id
-        assert member.group_instance_id is not None
-        self.members = {new_id if key == old_id else key: one for key, one in self.members.items()}
-        member.member_id = new_id
+    def replace_static(self, old_id: str, rejoined: Member) -> None:
+        """Replace a static member by `Member.rejoined` of it. No JoinGroup of the old one waits."""
+        new_id = rejoined.member_id
+        assert rejoined.group_instance_id is not None
+        self._count(self.members[old_id], -1)
+        self.members = {one.member_id: one for one in self._members_with(old_id, rejoined)}
+        self._count(rejoined, 1)
         if old_id in self.pending_sync:
             self.pending_sync.remove(old_id)
             self.pending_sync.add(new_id)
         if self.leader_id == old_id:
             self.leader_id = new_id
-        self.static_members[member.group_instance_id] = new_id
+        self.static_members[rejoined.group_instance_id] = new_id
+
+    def with_replaced(self, old_id: str, rejoined: Member) -> Group:
+        """Return a copy of the group after `replace_static`: its generation and members. The group does not change."""
+        copy = Group(self.group_id, self.state_timestamp)
+        copy.generation, copy.protocol_name = self.generation, self.protocol_name
+        for member in self._members_with(old_id, rejoined):
+            copy.add(member, self.protocol_type or "")
+        copy.leader_id = rejoined.member_id if self.leader_id == old_id else self.leader_id
+        return copy
+
+    def _members_with(self, old_id: str, rejoined: Member) -> list[Member]:
+        return [rejoined if member_id == old_id else member for member_id, member in self.members.items()]
 
     def update(
         self,

@@ -3,23 +3,39 @@
     with groups.step(group) as step:
         step.join(joining, waiter)
 
-At the end of the block, timers are set, requests are answered, and the group's record is written. When the record is
-committed or has failed, the next step handles the outcome, and its decision is carried out in the same way.
+At the end of the block, timers are set, requests are answered, and the group's record is written. Further steps follow,
+whose decisions are carried out in the same way: one as soon as the record is in the log, if it replaces a static
+member, and one when the record is committed or has failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Protocol
 
-from broker.coordinator.classic.decision import SESSION, Write
+from broker.coordinator.classic.decision import SESSION, Replacement, Write
 from broker.coordinator.classic.group import Group
 from broker.coordinator.classic.membership import Membership
 from broker.coordinator.group_timers import CallLater, TimerKey, change_timers
 from broker.coordinator.group_watchers import GroupWatchers
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
+
+
+class Store(Protocol):
+    """See `GroupStore.store_group`."""
+
+    def __call__(
+        self,
+        group_id: str,
+        record: bytes,
+        *,
+        in_log: Callable[[], None] | None,
+        finish: Callable[[ErrorCode], None],
+    ) -> object:
+        """Append a group's record."""
 
 
 class ClassicGroups:
@@ -32,9 +48,8 @@ class ClassicGroups:
         now_ms: Callable[[], int],
         new_uuid: Callable[[], str],
         call_later: CallLater,
-        store: Callable[[Group, Mapping[str, bytes], Callable[[ErrorCode], None]], object],
+        store: Store,
     ) -> None:
-        """store: see `GroupStore.store_group`."""
         self.watchers = GroupWatchers()
         self._config = config
         self._now_ms = now_ms
@@ -58,8 +73,19 @@ class ClassicGroups:
         for waiter, response in decision.answers:
             if not waiter.done():
                 waiter.set_result(response)
-        if decision.write is not None:
-            self._store(group, decision.write.assignments, partial(self._written, group, decision.write))
+        write = decision.write
+        if write is not None:
+            replacement = write.replacement
+            self._store(
+                group.group_id,
+                write.record,
+                in_log=None if replacement is None else partial(self._replace, group, replacement),
+                finish=partial(self._written, group, write),
+            )
+
+    def _replace(self, group: Group, replacement: Replacement) -> None:
+        with self.step(group) as step:
+            step.replace(replacement)
 
     def _written(self, group: Group, write: Write, error: ErrorCode) -> None:
         with self.step(group) as step:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable
 
-from broker.coordinator.classic.decision import Waiter
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
+
+Waiter = asyncio.Future
+"""A request that waits for its answer. A group only stores it; `ClassicGroups` sets the result."""
 
 
 class Member:
@@ -53,6 +56,27 @@ class Member:
         """The SyncGroup that waits for its answer."""
         self.is_new = False
         """True from the member's first JoinGroup to its answer: the client cannot send heartbeats yet."""
+
+    def rejoined(
+        self,
+        member_id: str,
+        protocols: Iterable[tuple[str, bytes]],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> Member:
+        """Return this static member as it is after it has joined again and received a new member id."""
+        member = Member(
+            member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            session_timeout_ms=session_timeout_ms,
+            protocols=protocols,
+            assignment=self.assignment,
+        )
+        member.is_new = self.is_new
+        return member
 
     @property
     def is_static(self) -> bool:

@@ -1,6 +1,6 @@
 """Requests of members of classic groups: JoinGroup, Heartbeat, LeaveGroup; and the expiry of their timers.
 
-A change of the members begins a rebalance (rebalance.py). No I/O: a step changes its group and collects a `Decision`.
+A change of the members begins a rebalance (rebalance.py). No I/O, see there.
 Source: GroupCoordinator of 3.9; KIP-345 (static members), KIP-394 (member id required), KIP-814.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, Replacement, Waiter, Write
+from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, Replacement, Write
 from broker.coordinator.classic.group import GroupState, join_error
-from broker.coordinator.classic.member import Member
+from broker.coordinator.classic.member import Member, Waiter
 from broker.coordinator.classic.rebalance import Rebalance
+from broker.coordinator.group_records import group_value
 from protocol.error_codes import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
@@ -135,26 +136,39 @@ class Membership(Rebalance):
             self.begin(f"member {member.member_id} joins again", joining.reason)
 
     def _replace_static(self, joining: Joining, member: Member, new_id: str, waiter: Waiter[JoinGroupResponse]) -> None:
-        """Replace the member id of a static member that joins without it, without a rebalance if possible."""
-        group = self.group
-        old_id, old_leader = member.member_id, group.leader_id
-        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        """Replace the member id of a static member that joins without it, without a rebalance if possible.
+
+        Without a rebalance, the member is replaced when the group's record is in the log. Otherwise it is replaced at
+        once: the rebalance ends with the record of the next generation.
+        """
+        group, old_id = self.group, member.member_id
+        rejoined = member.rejoined(new_id, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
+        replacement = Replacement(old_id, rejoined, waiter, group.leader_id, joining.can_skip_assignment)
         logger.info(
             "group %s: %s rejoins as %s and replaces %s", group.group_id, joining.group_instance_id, new_id, old_id
         )
-        self._rename(member, new_id)
-        self._update(member, joining, waiter)
-        self._expect_heartbeat(member)
+        if group.state is GroupState.STABLE:
+            replaced = group.with_replaced(old_id, rejoined)
+            if replaced.select_protocol() == group.protocol_name:
+                assignments = {one.member_id: one.assignment for one in replaced.members.values()}
+                self._write(Write(group_value(replaced, assignments), group.generation, assignments, replacement))
+                return
+        self.replace(replacement)
         if group.state is GroupState.COMPLETING_REBALANCE:  # the leader may have received the old id already
             self.prepare(f"static member {new_id} is back")
-            return
-        if group.state is not GroupState.STABLE:
-            return
-        if group.select_protocol() != group.protocol_name:
+        elif group.state is GroupState.STABLE:
             self.begin(f"static member {new_id} is back with other protocols", joining.reason)
-            return
-        replacement = Replacement(new_id, old_id, old_leader, *before, joining.can_skip_assignment)
-        self._store({one.member_id: one.assignment for one in group.members.values()}, replacement)
+
+    def replace(self, replacement: Replacement) -> None:
+        """Replace a static member. Requests that wait with the old member id get FENCED_INSTANCE_ID."""
+        group, old_id, rejoined = self.group, replacement.old_id, replacement.rejoined
+        old = group.members[old_id]
+        self._answer_join(old, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self._answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+        self._cancel_timer(SESSION, old_id)
+        group.replace_static(old_id, rejoined)
+        group.wait_for_join(rejoined, replacement.waiter)
+        self._expect_heartbeat(rejoined)
 
     def written(self, write: Write, error: ErrorCode) -> None:
         """Handle the outcome of a write: the record is committed, or has failed."""
@@ -164,20 +178,25 @@ class Membership(Rebalance):
             self._replacement_written(write.replacement, write.generation, error)
 
     def _replacement_written(self, replaced: Replacement, generation: int, error: ErrorCode) -> None:
-        """Answer the JoinGroup of a static member, or undo the replacement if it could not be stored."""
-        group, member = self.group, self.group.members.get(replaced.new_id)
-        if group.state is not GroupState.STABLE or group.generation != generation or member is None:
+        """Answer the JoinGroup of a static member.
+
+        If the log has refused the record, the member has not been replaced. If the record is in the log but could not
+        be committed, the member remains replaced, as it is after the log is read again.
+        """
+        group, member = self.group, replaced.rejoined
+        if error:
+            logger.warning("group %s: %s could not be stored: %s", group.group_id, member.member_id, error.name)
+        if error and replaced.old_id in group.members:
+            self._answer(replaced.waiter, join_error(error))
+            return
+        if (
+            group.state is not GroupState.STABLE
+            or group.generation != generation
+            or member.member_id not in group.members
+        ):
             return  # a later step has changed the group, and has answered this JoinGroup or will
         if error:
-            logger.warning("group %s: %s could not be stored: %s", group.group_id, replaced.new_id, error.name)
             self._answer_join(member, join_error(error))
-            self._rename(member, replaced.old_id)
-            group.update(
-                member,
-                replaced.old_protocols,
-                replaced.old_rebalance_timeout_ms,
-                replaced.old_session_timeout_ms,
-            )
             self._expect_heartbeat(member)
             return
         response = self._joined(member)
@@ -187,14 +206,6 @@ class Membership(Rebalance):
             response.members, response.leader = [], replaced.old_leader_id or ""
         self._answer_join(member, response)
         self._expect_heartbeat(member)  # the session timer may have expired while the JoinGroup waited
-
-    def _rename(self, member: Member, new_id: str) -> None:
-        """Change the member id of a static member. Requests that wait with the old id get FENCED_INSTANCE_ID."""
-        old_id = member.member_id
-        self._answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
-        self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
-        self._cancel_timer(SESSION, old_id)
-        self.group.replace_static(member, new_id)
 
     def _update(self, member: Member, joining: Joining, waiter: Waiter[JoinGroupResponse]) -> None:
         """Update a member that joins again. An earlier JoinGroup that still waits gets REBALANCE_IN_PROGRESS."""

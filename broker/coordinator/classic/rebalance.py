@@ -5,7 +5,8 @@ first rebalance of a group waits for more members (group.initial.rebalance.delay
 time are removed, except for static members (KIP-345), which remain until their session expires. The leader then
 gets the list of members and sends the assignment with its SyncGroup. The assignment is committed to the log before any
 member receives it. A member that sends nothing for its session timeout is removed.
-No I/O: a step changes its group and collects a `Decision`. Source: GroupCoordinator of 3.9; KIP-134, KIP-345.
+No I/O: a step collects a `Decision`, and changes what its group keeps in memory alone. Source: GroupCoordinator of
+3.9; KIP-134, KIP-345.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, SYNC, Decision, Replacement, Waiter, Write
+from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, SYNC, Decision, Write
 from broker.coordinator.classic.group import Group, GroupState, InitialDelay, join_error
-from broker.coordinator.classic.member import Member
+from broker.coordinator.classic.member import Member, Waiter
+from broker.coordinator.group_records import group_value
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
@@ -52,9 +54,13 @@ class Rebalance:
     def _cancel_timer(self, kind: str, member_id: str = "") -> None:
         self._decision.timers[(kind, member_id)] = None
 
-    def _store(self, assignments: Mapping[str, bytes], replacement: Replacement | None = None) -> None:
+    def _store(self, assignments: Mapping[str, bytes]) -> None:
+        """Write the current generation with these assignments."""
+        self._write(Write(group_value(self.group, assignments), self.group.generation, assignments))
+
+    def _write(self, write: Write) -> None:
         assert self._decision.write is None
-        self._decision.write = Write(self.group.generation, assignments, replacement)
+        self._decision.write = write
 
     def _answer(self, waiter: Waiter[R], response: R) -> None:
         self._decision.answers.append((waiter, response))

@@ -73,9 +73,8 @@ async def test_recorded_batches_are_written_byte_for_byte(group_id):
             if peek_version(record.key) == 2:
                 assert record.key == group_key(group_id)
                 group = read_group(group_id, record.value, NOW_MS)
-                store.store_group(
-                    group, {one.member_id: one.assignment for one in group.members.values()}, lambda error: None
-                )
+                written = group_value(group, {one.member_id: one.assignment for one in group.members.values()})
+                store.store_group(group_id, written, in_log=None, finish=lambda error: None)
             else:
                 key, _ = OffsetCommitKey.decode(record.key, 1, 2)
                 partition = (key.topic, key.partition)

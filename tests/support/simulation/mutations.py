@@ -107,7 +107,9 @@ def half_of_the_markers() -> None:
 def generation_that_is_not_stored() -> None:
     """SyncGroup is answered without anything being written."""
 
-    def store_group(self: GroupStore, group: Any, assignments: Any, finish: Callable[[ErrorCode], Any]) -> Any:
+    def store_group(self: GroupStore, group_id: str, record: bytes, *, in_log: Any, finish: Any) -> Any:
+        if in_log is not None:
+            in_log()
         return settled(finish(ErrorCode.NONE))
 
     GroupStore.store_group = store_group  # type: ignore[method-assign]

@@ -2,8 +2,10 @@
 
 import pytest
 
+from broker.coordinator.classic.decision import SESSION
 from broker.coordinator.classic.group import GroupState
 from broker.coordinator.classic.member import Member
+from broker.coordinator.group_records import group_value
 from protocol.error_codes import ErrorCode
 from support.virtual_host import RANGE, Answers, Table, VirtualHost
 
@@ -439,13 +441,37 @@ def test_the_replaced_static_member_is_fenced_while_it_waits(host, table, two):
     assert back[0].generation_id == 2
 
 
-def test_a_static_rejoin_that_is_not_stored_has_no_effect(host, table, two):
+def test_the_record_of_a_static_rejoin_is_that_of_the_changed_group(host, table, two):
+    (back,) = static(table, "a", protocols=(("range", b"new topics"),), session_timeout_ms=7_000)
+    group = table.group
+    assert list(group.members) == [back.member_id, two[1].member_id]
+    assert group.leader_id == back.member_id
+    assert group.members[back.member_id].session_timeout_ms == 7_000
+    assert host.values[-1] == group_value(group, {one.member_id: one.assignment for one in group.members.values()})
+
+
+def test_a_static_rejoin_that_the_log_refuses_changes_nothing(host, table, two):
+    host.outcome = ErrorCode.NOT_ENOUGH_REPLICAS
+    (back,) = static(table, "a", protocols=(("range", b"new topics"),), session_timeout_ms=7_000)
+    assert (back.error_code, back.member_id) == (ErrorCode.NOT_ENOUGH_REPLICAS, "")
+    assert table.heartbeat(two[0], "a") == ErrorCode.NONE
+    member = table.group.members[two[0].member_id]
+    assert (member.protocols, member.session_timeout_ms, member.joining) == (RANGE, 10_000, None)
+
+
+def test_a_static_rejoin_that_is_not_committed_remains_as_it_is_in_the_log(host, table, two):
     host.holds = True
     back = static(table, "a")
+    assert table.heartbeat(two[0], "a") == ErrorCode.FENCED_INSTANCE_ID
     assert not back
     host.release(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert (back[0].error_code, back[0].member_id) == (ErrorCode.NOT_ENOUGH_REPLICAS, "")
-    assert table.heartbeat(two[0], "a") == ErrorCode.NONE
+    assert [(one.error_code, one.member_id) for one in back] == [(ErrorCode.NOT_ENOUGH_REPLICAS, "")]
+    assert table.heartbeat(two[0], "a") == ErrorCode.FENCED_INSTANCE_ID
+    again = static(table, "a")
+    host.release()
+    assert (again[0].error_code, again[0].generation_id) == (0, 1)
+    assert table.sync(again[0], group_instance_id="a")[0].assignment == two[0].member_id.encode()
+    assert table.group.timers.keys() == {(SESSION, member_id) for member_id in table.group.members}
 
 
 def test_two_concurrent_static_rejoins(host, table, two):
