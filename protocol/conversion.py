@@ -35,36 +35,35 @@ def up_convert(
     `compression` is the batch's codec; None keeps that of the wrapper. With `log_append_time`, the batch has type
     LogAppendTime and this timestamp. `limit` is the largest decompressed size of a wrapper.
 
-    Raises CorruptRecordError for malformed bytes and wrong CRCs, also inside wrappers; InvalidRecordError for sets that
+    Raises CorruptRecordError for malformed bytes and wrong CRCs, also inside wrappers (DecompressedTooLargeError for a
+    wrapper that is larger than the limit); InvalidRecordError for sets that
     Kafka refuses: messages of different magic, other messages with a wrapper, a timestamp type that only a broker may
     set.
     """
-    messages = list(iter_messages(message_set))
-    source = CompressionType.NONE
-    for message in messages:
+    first: LegacyMessage | None = None
+    for message in iter_messages(message_set):
         message.check_crc()
-        if message.magic != messages[0].magic:
-            raise InvalidRecordError(f"magic {message.magic} after magic {messages[0].magic}")
         if log_append_time is None and message.timestamp_type is TimestampType.LOG_APPEND_TIME:
             raise InvalidRecordError("a producer may not set the timestamp type LogAppendTime")
-        if message.is_compressed:
-            source = message.compression
-    if source is not CompressionType.NONE and len(messages) > 1:
-        raise InvalidRecordError(f"{len(messages)} messages, but a wrapper must be the only message")
-    builder = RecordBatchBuilder(
-        base_offset,
-        source if compression is None else compression,
-        TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME,
-        partition_leader_epoch=partition_leader_epoch,
-        level=level,
-        log_append_time=log_append_time,
-    )
-    for message in messages:
-        for record in message.records(limit, check_crc=True):
-            if record.timestamp < NO_TIMESTAMP:
-                raise InvalidRecordError(f"negative timestamp {record.timestamp}")
-            builder.append(record.timestamp, record.key, record.value)
-    return builder.build()
+        if first is None:
+            first = message
+            builder = RecordBatchBuilder(
+                base_offset,
+                message.compression if compression is None else compression,
+                TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME,
+                partition_leader_epoch=partition_leader_epoch,
+                level=level,
+                log_append_time=log_append_time,
+            )
+        elif message.magic != first.magic:
+            raise InvalidRecordError(f"magic {message.magic} after magic {first.magic}")
+        elif message.is_compressed or first.is_compressed:
+            raise InvalidRecordError("several messages, but a wrapper must be the only message")
+        for timestamp, key, value in message.contents(limit):
+            if timestamp < NO_TIMESTAMP:
+                raise InvalidRecordError(f"negative timestamp {timestamp}")
+            builder.append(timestamp, key, value)
+    return bytearray() if first is None else builder.build()
 
 
 def down_convert(

@@ -39,6 +39,7 @@ from protocol.record_batch import (
 
 MIN_MESSAGE_SIZE: Final = (14, 22)
 """The smallest size field of a message of magic 0 and 1: without key and value."""
+MESSAGE_ATTRIBUTES_OFFSET: Final = 17
 
 _HEADER: Final = struct.Struct(">qiIbb")
 _LOG_HEADER: Final = struct.Struct(">qi")
@@ -155,22 +156,21 @@ class LegacyMessage:
         if computed != self.crc:
             raise CorruptRecordError(self.position, f"stored crc {self.crc}, computed crc {computed}")
 
-    def records(self, limit: int | None = DECOMPRESSION_LIMIT, *, check_crc: bool = False) -> list[Record]:
+    def records(self, limit: int | None = DECOMPRESSION_LIMIT) -> list[Record]:
         """Return the message, or the messages in the wrapper, with absolute offsets.
 
-        limit: the largest decompressed size of a wrapper. check_crc: check the CRC of each message inside. Raises
-        CorruptRecordError for malformed bytes, InvalidRecordError for an invalid wrapper (empty, with another magic, a
-        wrapper or an offset above its own inside, zstd), UnsupportedCompressionError for an unknown codec.
+        limit: the largest decompressed size of a wrapper. Raises CorruptRecordError for malformed bytes,
+        InvalidRecordError for an invalid wrapper (empty, with another magic, a wrapper or an offset above its own
+        inside, zstd), UnsupportedCompressionError for an unknown codec.
         """
         if not self.is_compressed:
             return [Record(self.offset, self.timestamp, _copy(self.key), _copy(self.value))]
-        messages = self._inner_messages(limit, check_crc)
+        messages = list(self._inner_messages(limit))
         base = 0
         # Some producers always send wrappers with offset 0: then the offsets inside are used unchanged.
         if self.magic and self.offset:
             last = messages[-1].offset
-            if self.offset < last:
-                raise InvalidRecordError(f"wrapper of offset {self.offset} holds a message of offset {last}")
+            self._check_last(last)
             base = self.offset - last
         appended = self.timestamp_type is TimestampType.LOG_APPEND_TIME
         return [
@@ -183,26 +183,46 @@ class LegacyMessage:
             for message in messages
         ]
 
-    def _inner_messages(self, limit: int | None, check_crc: bool) -> "list[LegacyMessage]":
+    def contents(self, limit: int | None = DECOMPRESSION_LIMIT) -> Iterator[tuple[int, Buffer | None, Buffer | None]]:
+        """Yield (timestamp, key, value) of the message, or of each message in the wrapper.
+
+        One at a time: as objects, small messages need 15 times their bytes. Raises what `records` raises, and
+        CorruptRecordError for a wrong CRC in the wrapper.
+        """
+        if not self.is_compressed:
+            yield self.timestamp, self.key, self.value
+            return
+        appended = self.timestamp_type is TimestampType.LOG_APPEND_TIME
+        last = 0
+        for message in self._inner_messages(limit):
+            message.check_crc()
+            yield self.timestamp if appended else message.timestamp, message.key, message.value
+            last = message.offset
+        self._check_last(last)
+
+    def _check_last(self, last: int) -> None:
+        """Check the offset of a wrapper, given the offset of the last message inside. Raises InvalidRecordError."""
+        if self.magic and self.offset and self.offset < last:
+            raise InvalidRecordError(f"wrapper of offset {self.offset} holds a message of offset {last}")
+
+    def _inner_messages(self, limit: int | None) -> "Iterator[LegacyMessage]":
         if self.value is None:
             raise InvalidRecordError("wrapper message without a value")
         codec = self.compression
         if codec is CompressionType.ZSTD:
             raise InvalidRecordError(f"zstd in a message of magic {self.magic}")
         try:
-            messages = list(iter_messages(decompress(codec, self.value, limit, magic=self.magic)))
+            data = decompress(codec, self.value, limit, magic=self.magic)
+            if not data:
+                raise InvalidRecordError("wrapper message that holds no messages")
+            for message in iter_messages(data):
+                if message.magic != self.magic:
+                    raise InvalidRecordError(f"magic {message.magic} in a wrapper of magic {self.magic}")
+                if message.is_compressed:
+                    raise InvalidRecordError("wrapper message inside a wrapper message")
+                yield message
         except CorruptRecordError as error:
-            raise CorruptRecordError(self.position, f"in the wrapper: {error.reason}") from None
-        if not messages:
-            raise InvalidRecordError("wrapper message that holds no messages")
-        for message in messages:
-            if message.magic != self.magic:
-                raise InvalidRecordError(f"magic {message.magic} in a wrapper of magic {self.magic}")
-            if message.is_compressed:
-                raise InvalidRecordError("wrapper message inside a wrapper message")
-            if check_crc:
-                message.check_crc()
-        return messages
+            raise type(error)(self.position, f"in the wrapper: {error.reason}") from None
 
     def __repr__(self) -> str:
         return (

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from crc32c import crc32c
 
-from protocol import conversion
 from protocol.buffer import Buffer
 from protocol.control_records import EndTransactionMarker, read_end_marker
 from protocol.errors import CorruptRecordError, InvalidRecordError
-from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, MAGIC_OFFSET, RecordBatch
+from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
 from storage.errors import RecordTooLargeError
 from storage.log.append import AppendOrigin, LogAppendInfo
 from storage.log.batch_validation import BatchRules, BatchValidation, ValidatedBatch, refuse
@@ -66,7 +65,7 @@ class LeaderAppends:
         size = len(records)
         client = origin is AppendOrigin.CLIENT
         if size < BATCH_HEADER_SIZE or records[16] != 2:
-            records = up_convert(records)
+            records = self._rules.up_convert_at_once(records, self._now_ms())
             size = len(records)
         (
             base_offset, length, _, _, crc, attributes, delta, _, max_timestamp,
@@ -187,25 +186,6 @@ class LeaderAppends:
             aborted = self._producers.complete(completed)
             if aborted is not None:
                 self._segments.add_aborted(self._segments.active, aborted)
-
-
-def up_convert(records: memoryview) -> memoryview:
-    """Convert an old client's message set to a batch of magic 2.
-
-    Raises InvalidRecordError, CorruptRecordError (also for other bytes, if they are no batch),
-    UnsupportedCompressionError.
-    """
-    if len(records) <= MAGIC_OFFSET:
-        raise InvalidRecordError(f"{len(records)} bytes contain no record batch")
-    magic = records[MAGIC_OFFSET]
-    if magic > 1:
-        if magic == 2:
-            raise CorruptRecordError(0, f"{len(records)} bytes are too few for a batch header")
-        raise InvalidRecordError(f"unknown magic {magic}")
-    converted = conversion.up_convert(records)
-    if len(converted) < BATCH_HEADER_SIZE:
-        raise InvalidRecordError("the message set is empty")
-    return memoryview(converted)
 
 
 def single_batch(records: memoryview, length: int) -> memoryview:

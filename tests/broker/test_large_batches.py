@@ -1,4 +1,7 @@
-"""Large batches whose records must be read are validated in another thread: other connections do not wait."""
+"""Large batches whose records must be read, and large message sets, are validated in another thread.
+
+Other connections do not wait.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import TimestampType, iter_batches
 from storage.file_system import FileSystem
-from storage.log.batch_validation import MAX_BYTES_AT_ONCE, BatchValidation
+from storage.log.batch_validation import MAX_BYTES_AT_ONCE, MESSAGE_SET_BYTES_AT_ONCE, BatchValidation
 from support.broker import settings
 from support.held_commits import hold, let_go, resign
 from support.polling import until
 from support.transactions import TransactionalProducer
-from support.wire import append, batch, create_topic, fetch, produce, wire_client
+from support.wire import append, batch, create_topic, fetch, message_set, produce, wire_client
 
 ZEROS = bytes(MAX_BYTES_AT_ONCE + 1)
 RANDOM = random.Random(0).randbytes(200_000)
@@ -30,6 +33,12 @@ LARGE = {
     "compressed": {"values": (RANDOM,), "codec": CompressionType.LZ4},
     "not compressed": {"values": (ZEROS,), "codec": CompressionType.NONE},
 }
+LARGE_SETS = {
+    "decompressed": {"values": (ZEROS[: MESSAGE_SET_BYTES_AT_ONCE + 1],), "codec": CompressionType.GZIP},
+    "compressed": {"values": (RANDOM[:20_000],), "codec": CompressionType.GZIP},
+    "not compressed": {"values": (ZEROS[:MESSAGE_SET_BYTES_AT_ONCE],), "codec": CompressionType.NONE},
+}
+"""Message sets of clients older than Kafka 0.11."""
 SMALL = {
     "decompressed": {"values": (ZEROS[: MAX_BYTES_AT_ONCE // 2],), "codec": CompressionType.GZIP},
     "not compressed": {"values": (RANDOM,), "codec": CompressionType.NONE},
@@ -93,6 +102,52 @@ async def test_other_connections_are_served_meanwhile(broker, client, fs, given)
         answer = await appending
     assert (answer.error_code, answer.base_offset) == (0, 1)
     assert await values(client, "t") == [b"small", *given["values"]]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("given", LARGE_SETS.values(), ids=LARGE_SETS)
+async def test_other_connections_are_served_while_a_message_set_is_converted(broker, client, fs, given, magic):
+    await create_topic(client, "t")
+    async with wire_client(broker.bootstrap_servers) as other:
+        fs.gate.clear()
+        records = message_set(magic, *given["values"], codec=given["codec"])
+        appending = asyncio.create_task(append(client, "t", records, version=2))
+        await until(lambda: fs.begun, "the message set is to be converted in another thread")
+        assert (await append(other, "t", message_set(magic, b"small"), version=2)).base_offset == 0
+        assert not appending.done()
+        fs.gate.set()
+        answer = await appending
+    assert (answer.error_code, answer.base_offset) == (0, 1)
+    assert await values(client, "t") == [b"small", *given["values"]]
+
+
+async def test_small_message_sets_need_no_thread(client, fs):
+    await create_topic(client, "t")
+    for value, codec in ((ZEROS[:200_000], CompressionType.GZIP), (RANDOM, CompressionType.NONE)):
+        assert (await append(client, "t", message_set(1, value, codec=codec), version=2)).error_code == 0
+    assert not fs.begun
+
+
+async def test_a_large_message_set_follows_the_rules_of_its_topic(client, fs):
+    await create_topic(client, "t", cleanup_policy="compact")
+    answer = await append(client, "t", message_set(1, RANDOM, RANDOM, key=None), version=2)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert (await append(client, "t", message_set(1, ZEROS, ZEROS, ZEROS, ZEROS), version=2)).error_code == (
+        ErrorCode.MESSAGE_TOO_LARGE
+    )
+    await create_topic(client, "u", message_timestamp_type="LogAppendTime", compression_type="gzip")
+    answer = await append(client, "u", message_set(1, ZEROS, ZEROS), version=2)
+    assert (answer.error_code, answer.log_append_time_ms > 0) == (0, True)
+    assert await values(client, "u") == [ZEROS, ZEROS]
+    assert fs.begun == 3
+
+
+@pytest.mark.parametrize("magic", [3, 127])
+async def test_large_records_of_an_unknown_format_are_refused(client, magic):
+    await create_topic(client, "t")
+    records = bytearray(message_set(1, ZEROS))
+    records[16] = magic
+    assert (await append(client, "t", bytes(records), version=2)).error_code == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("given", SMALL.values(), ids=SMALL)

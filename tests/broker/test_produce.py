@@ -7,23 +7,15 @@ from crc32c import crc32c
 
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
-from protocol.message_set import MessageSetBuilder
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.record_batch import iter_batches
 from support.broker import running_broker
 from support.polling import until
-from support.wire import NOW_MS, append, batch, create_topic, fetch, produce, wire_client
+from support.wire import NOW_MS, append, batch, create_topic, fetch, message_set, produce, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ALL_VERSIONS = range(12)
-
-
-def message_set(magic, *values, codec=CompressionType.NONE):
-    builder = MessageSetBuilder(magic, codec)
-    for i, value in enumerate(values):
-        builder.append(i, NOW_MS + i if magic else -1, b"k", value)
-    return bytearray(builder.build())
 
 
 async def read(client, topic, offset=0, partition=0):

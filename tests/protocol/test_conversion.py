@@ -27,7 +27,7 @@ def messages_of(data: bytes) -> list[Record]:
     records = []
     for message in iter_messages(data):
         message.check_crc()
-        records += message.records(check_crc=True)
+        records += message.records()
     return records
 
 

@@ -15,6 +15,7 @@ from protocol.api_keys import request_class, response_class
 from protocol.compression import CompressionType
 from protocol.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
 from protocol.message import Message
+from protocol.message_set import MessageSetBuilder
 from protocol.record_batch_builder import RecordBatchBuilder
 from support.deadlines import DEADLINE_S
 from support.polling import until
@@ -136,6 +137,16 @@ def batch(
     for i, value in enumerate(values):
         builder.append(timestamp + i, key, value)
     return builder.build()
+
+
+def message_set(
+    magic: int, *values: bytes | None, key: bytes | None = b"k", codec: CompressionType = CompressionType.NONE
+) -> bytearray:
+    """One message set of magic 0 or 1."""
+    builder = MessageSetBuilder(magic, codec)
+    for i, value in enumerate(values):
+        builder.append(i, NOW_MS + i if magic else -1, key, value)
+    return bytearray(builder.build())
 
 
 def produce(topic: str, records: Any, partition: int = 0, acks: int = -1, transactional_id: str | None = None) -> Any:
