@@ -34,6 +34,7 @@ from protocol.record_batch import (
     MAGIC_V2,
     RecordBatch,
     TimestampType,
+    compression_of,
     read_batch,
 )
 
@@ -121,12 +122,7 @@ class LegacyMessage:
     @property
     def compression(self) -> CompressionType:
         """The codec; raises UnsupportedCompressionError for an unknown number."""
-        try:
-            return CompressionType(self.attributes & COMPRESSION_MASK)
-        except ValueError:
-            raise UnsupportedCompressionError(
-                f"unknown compression type {self.attributes & COMPRESSION_MASK}"
-            ) from None
+        return compression_of(self.attributes)
 
     @property
     def is_compressed(self) -> bool:

@@ -62,6 +62,15 @@ _INT32: Final = struct.Struct(">i")
 _UINT32: Final = struct.Struct(">I")
 
 
+def compression_of(attributes: int) -> CompressionType:
+    """Return the codec of a batch or message. Raises UnsupportedCompressionError for an unknown number."""
+    number = attributes & COMPRESSION_MASK
+    try:
+        return CompressionType(number)
+    except ValueError:
+        raise UnsupportedCompressionError(f"unknown compression type {number}") from None
+
+
 class TimestampType(IntEnum):
     """Who sets a record's timestamp: the producer, or the broker when it appends."""
 
@@ -146,12 +155,7 @@ class RecordBatch:
     @property
     def compression(self) -> CompressionType:
         """The codec; raises UnsupportedCompressionError for an unknown number."""
-        try:
-            return CompressionType(self.attributes & COMPRESSION_MASK)
-        except ValueError:
-            raise UnsupportedCompressionError(
-                f"unknown compression type {self.attributes & COMPRESSION_MASK}"
-            ) from None
+        return compression_of(self.attributes)
 
     @property
     def is_compressed(self) -> bool:

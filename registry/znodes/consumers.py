@@ -6,6 +6,8 @@ ephemeral), and the offsets (`offsets`, persistent). A consumer has one or more 
 
 from __future__ import annotations
 
+from typing import Self
+
 from registry.errors import ZnodeFormatError
 from registry.znodes.znode import Content, EmptyZnode, Znode, parse_integer, parse_text, to_json
 
@@ -86,30 +88,33 @@ def thread_counts(content: Content) -> dict[str, int]:
     return {topic: content.integer(topic, 1, _MAX_THREADS) for topic in content.names()}
 
 
-class ConsumerOwnerZnode(Znode):
-    """The thread that reads a partition, ephemeral: the consumer's id, a hyphen and the thread's number."""
-
-    TEMPLATE = "/consumers/{group}/owners/{topic}/{partition}"
+class ThreadZnode(Znode):
+    """The id of a thread of a consumer: the consumer's id, a hyphen and the thread's number."""
 
     thread: str
-
-    @staticmethod
-    def path(group: str, topic: str, partition: int) -> str:
-        """Path for a group and a partition."""
-        return f"/consumers/{group}/owners/{topic}/{partition}"
 
     def encode(self) -> bytes:
         """The thread's id as text."""
         return self.thread.encode()
 
     @classmethod
-    def decode(cls, data: bytes | None, path: str) -> ConsumerOwnerZnode:
+    def decode(cls, data: bytes | None, path: str) -> Self:
         """Read the thread's id."""
-        return cls(thread=thread_id(data, path))
+        return cls(thread=_thread_id(data, path))
 
 
-def thread_id(data: bytes | None, path: str) -> str:
-    """Read the id of a thread: the consumer's id, a hyphen, a number. Raises ZnodeFormatError."""
+class ConsumerOwnerZnode(ThreadZnode):
+    """The thread that reads a partition, ephemeral."""
+
+    TEMPLATE = "/consumers/{group}/owners/{topic}/{partition}"
+
+    @staticmethod
+    def path(group: str, topic: str, partition: int) -> str:
+        """Path for a group and a partition."""
+        return f"/consumers/{group}/owners/{topic}/{partition}"
+
+
+def _thread_id(data: bytes | None, path: str) -> str:
     text = parse_text(data, path)
     consumer, hyphen, number = text.rpartition("-")
     if not consumer or not hyphen or not (number.isascii() and number.isdigit()):

@@ -21,7 +21,7 @@ Ottla keeps the mapping in these nodes, which clients of 0.7 do not read:
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from registry.errors import ZnodeFormatError
 from registry.znodes.brokers import BrokerIdsZnode, BrokersZnode
@@ -31,8 +31,8 @@ from registry.znodes.consumers import (
     WHITE_LIST,
     ConsumerIdsZnode,
     ConsumersZnode,
+    ThreadZnode,
     thread_counts,
-    thread_id,
 )
 from registry.znodes.topics import TopicsZnode
 from registry.znodes.znode import Content, EmptyZnode, Znode, parse_integer, parse_text, to_json
@@ -184,27 +184,21 @@ class LegacyConsumerZnode(Znode):
         return cls(subscription={regex: threads}, pattern=pattern)
 
 
-class LegacyOwnerZnode(Znode):
+class LegacyOwnerZnode(ThreadZnode):
     """The thread that reads a broker partition, ephemeral. The node is a lock: its creator holds it."""
 
     TEMPLATE = "/consumers/{group}/owners/{topic}/{broker_partition}"
-
-    thread: str
 
     @staticmethod
     def path(group: str, topic: str, partition: BrokerPartition | str) -> str:
         """Path for a group and a broker's partition."""
         return f"/consumers/{group}/owners/{topic}/{partition}"
 
-    def encode(self) -> bytes:
-        """The thread's id as text."""
-        return self.thread.encode()
-
     @classmethod
-    def decode(cls, data: bytes | None, path: str) -> LegacyOwnerZnode:
+    def decode(cls, data: bytes | None, path: str) -> Self:
         """Read the thread's id."""
         _check_name(path)
-        return cls(thread=thread_id(data, path))
+        return super().decode(data, path)
 
 
 class LegacyOffsetZnode(Znode):
@@ -230,26 +224,15 @@ class LegacyOffsetZnode(Znode):
         return cls(position=_not_negative(data, path, "the position", 64))
 
 
-class LegacyPartitionOwnerZnode(Znode):
+class LegacyPartitionOwnerZnode(ThreadZnode):
     """The thread that reads a current partition, ephemeral: a lock that does not depend on the partition's leader."""
 
     TEMPLATE = "/consumers/{group}/partition_owners/{topic}/{partition}"
-
-    thread: str
 
     @staticmethod
     def path(group: str, topic: str, partition: int) -> str:
         """Path for a group and a partition."""
         return f"/consumers/{group}/partition_owners/{topic}/{partition}"
-
-    def encode(self) -> bytes:
-        """The thread's id as text."""
-        return self.thread.encode()
-
-    @classmethod
-    def decode(cls, data: bytes | None, path: str) -> LegacyPartitionOwnerZnode:
-        """Read the thread's id."""
-        return cls(thread=thread_id(data, path))
 
 
 class LegacyPartitionOffsetZnode(Znode):
