@@ -77,7 +77,7 @@ class GroupCoordinator:
             now_ms=now_ms,
             start_task=self._start_task,
             loaded=self._loaded,
-            unload=self.unload,
+            unload=self._unload,
         )
         self._consumers = ConsumerGroups(
             partitions=self._partitions,
@@ -89,9 +89,8 @@ class GroupCoordinator:
             new_uuid=self._new_uuid,
             classic=self._classic,
         )
-        self.offsets = OffsetManager(self, self._partitions, self._store, self._classic, config, now_ms)
+        self.offsets = OffsetManager(self._partitions, self._store, self._classic, config, now_ms)
         self._tasks: asyncio.TaskGroup | None = None
-        self._is_stopping = False
 
     async def run(self) -> None:
         """Coordinate until cancelled."""
@@ -101,7 +100,6 @@ class GroupCoordinator:
                 self._partitions.listen()
                 tasks.create_task(self.offsets.run())
         finally:
-            self._is_stopping = True
             self._partitions.close()
 
     def _loaded(self, group: AnyGroup) -> None:
@@ -111,7 +109,7 @@ class GroupCoordinator:
             with self._classic.step(group) as step:
                 step.loaded()
 
-    def unload(self, group: AnyGroup) -> None:
+    def _unload(self, group: AnyGroup) -> None:
         """Unload a group that is deleted or that this broker stops coordinating: answer its waiting requests."""
         if isinstance(group, ConsumerGroup):
             group.unload()
@@ -129,18 +127,8 @@ class GroupCoordinator:
     # -- lookup ------------------------------------------------------------------------------------------------------
 
     def find(self, group_id: str, *, may_be_empty: bool = False) -> GroupsPartition | ErrorCode:
-        """Return the partition of a group, or the error if this broker cannot serve the group.
-
-        may_be_empty: accept the empty group id. Old clients commit offsets with it, so it can be described and deleted.
-        """
-        if not group_id and not may_be_empty:
-            return ErrorCode.INVALID_GROUP_ID
-        if self._is_stopping:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        partition = self._partitions.of(group_id)
-        if partition is None:
-            return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.is_loading else partition
+        """See `GroupPartitions.find`."""
+        return self._partitions.find(group_id, may_be_empty=may_be_empty)
 
     # -- members -----------------------------------------------------------------------------------------------------
 
@@ -335,7 +323,7 @@ class GroupCoordinator:
 
         An empty collection does not filter. The code is COORDINATOR_LOAD_IN_PROGRESS while a partition is loading.
         """
-        if self._is_stopping:
+        if self._partitions.is_closed:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         wanted_states = {state.lower() for state in states}
         wanted_types = {name.lower() for name in types}

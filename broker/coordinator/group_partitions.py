@@ -15,6 +15,7 @@ from typing import Any
 from broker.coordinator.consumer.group import AnyGroup
 from broker.coordinator.coordinator_log import Batches, CoordinatorLog
 from broker.coordinator.group_replay import GroupReplay
+from protocol.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -53,9 +54,10 @@ class GroupPartitions:
         self._now_ms = now_ms
         self._start_task = start_task
         self._loaded = loaded
-        self._unload = unload
+        self.unload = unload
         self._partitions: dict[int, GroupsPartition] = {}
         self._one_at_a_time = asyncio.Semaphore(1)
+        self.is_closed = False
 
     def listen(self) -> None:
         """Start listening to the terms of the log."""
@@ -69,6 +71,20 @@ class GroupPartitions:
     def of(self, group_id: str) -> GroupsPartition | None:
         """Return the partition of a group, even if it is still loading; None if this broker is not its leader."""
         return self._partitions.get(self._log.partition_for(group_id))
+
+    def find(self, group_id: str, *, may_be_empty: bool = False) -> GroupsPartition | ErrorCode:
+        """Return the partition of a group, or the error if this broker cannot serve the group.
+
+        may_be_empty: accept the empty group id. Old clients commit offsets with it, so it can be described and deleted.
+        """
+        if not group_id and not may_be_empty:
+            return ErrorCode.INVALID_GROUP_ID
+        if self.is_closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partition = self.of(group_id)
+        if partition is None:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.is_loading else partition
 
     def by_number(self, numbers: Iterable[int]) -> Iterator[GroupsPartition]:
         """Return the partitions with these numbers, without those that this broker does not lead."""
@@ -88,7 +104,7 @@ class GroupPartitions:
     def _resigned(self, number: int) -> None:
         partition = self._partitions.pop(number)
         for group in list(partition.groups.values()):
-            self._unload(group)
+            self.unload(group)
 
     async def _load(self, partition: GroupsPartition) -> None:
         name = f"{self._log.topic}-{partition.partition}"
@@ -123,5 +139,6 @@ class GroupPartitions:
 
     def close(self) -> None:
         """Resign from all partitions, because the broker stops. Waiting requests are answered."""
+        self.is_closed = True
         for number in list(self._partitions):
             self._resigned(number)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from broker.coordinator.classic.group import Group
-    from broker.coordinator.consumer.group import ConsumerGroup
+from broker.coordinator.consumer.group import AnyGroup
 
-Watcher: TypeAlias = "Callable[[Group | ConsumerGroup, str | None], None]"
+Watcher: TypeAlias = Callable[[AnyGroup, str | None], None]
 """Called with the group after a step, and before one with the id of a member whose session has expired."""
 
 
@@ -33,7 +31,7 @@ class GroupWatchers:
         if not watchers:
             self._watchers.pop(group_id, None)
 
-    def tell(self, group: Group | ConsumerGroup, expired: str | None = None) -> None:
+    def tell(self, group: AnyGroup, expired: str | None = None) -> None:
         """Call the watchers of a group."""
         for watcher in tuple(self._watchers.get(group.group_id, ())):
             watcher(group, expired)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState
 from broker.coordinator.classic.groups import ClassicGroups
@@ -23,9 +23,6 @@ from broker.coordinator.group_store import GroupStore, offset_error
 from broker.coordinator.offsets import CommittedOffset, Offsets, TopicPartition
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from broker.coordinator.group_coordinator import GroupCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -57,14 +54,12 @@ class OffsetManager:
 
     def __init__(
         self,
-        coordinator: GroupCoordinator,
         partitions: GroupPartitions,
         store: GroupStore,
         classic: ClassicGroups,
         config: BrokerConfig,
         now_ms: Callable[[], int],
     ) -> None:
-        self._coordinator = coordinator
         self._partitions = partitions
         self._store = store
         self._classic = classic
@@ -80,7 +75,7 @@ class OffsetManager:
 
         respond: builds the response from the code of each partition.
         """
-        partition = self._coordinator.find(group_id, may_be_empty=True)
+        partition = self._partitions.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
             return respond(dict.fromkeys(offsets, partition))
         group = partition.groups.get(group_id)
@@ -114,7 +109,7 @@ class OffsetManager:
         self, group_id: str, committer: Committer, offsets: Offsets, producer_id: int, producer_epoch: int
     ) -> Codes:
         """Handle a TxnOffsetCommit, which the caller has verified. The offsets count after `end_transaction`."""
-        partition = self._coordinator.find(group_id)
+        partition = self._partitions.find(group_id)
         if isinstance(partition, ErrorCode):
             return dict.fromkeys(offsets, partition)
         group = partition.groups.get(group_id)
@@ -167,7 +162,7 @@ class OffsetManager:
 
         The value of a partition is its offset, None if there is none, or UNSTABLE_OFFSET_COMMIT.
         """
-        partition = self._coordinator.find(group_id, may_be_empty=True)
+        partition = self._partitions.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
             return partition
         group = partition.groups.get(group_id)
@@ -188,7 +183,7 @@ class OffsetManager:
 
     async def delete_group(self, group_id: str) -> ErrorCode:
         """Delete an empty group and its offsets."""
-        partition = self._coordinator.find(group_id, may_be_empty=True)
+        partition = self._partitions.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
             return partition
         group = partition.groups.get(group_id)
@@ -201,7 +196,7 @@ class OffsetManager:
 
     async def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> ErrorCode | Codes:
         """Delete a group's offsets of those partitions whose topic no member is subscribed to."""
-        partition = self._coordinator.find(group_id)
+        partition = self._partitions.find(group_id)
         if isinstance(partition, ErrorCode):
             return partition
         group = partition.groups.get(group_id)
@@ -245,7 +240,7 @@ class OffsetManager:
         return code
 
     def _forget(self, partition: GroupsPartition, group: AnyGroup) -> None:
-        self._coordinator.unload(group)
+        self._partitions.unload(group)
         if partition.groups.get(group.group_id) is group:
             del partition.groups[group.group_id]
         for groups in partition.open_groups.values():
