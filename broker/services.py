@@ -32,7 +32,7 @@ from storage.log_manager import LogManager
 
 
 class ProduceWatcher(Protocol):
-    """Is told about Produce requests, while somebody follows a record."""
+    """Observes Produce requests, while the console traces a record."""
 
     def produce_received(self, context: RequestContext) -> None:
         """A request is about to be handled."""

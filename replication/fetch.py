@@ -151,7 +151,7 @@ class FetchedPartition:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of records."""
+        """The size of the records in bytes."""
         return 0 if self.info is None else self.info.size_bytes
 
 

@@ -121,9 +121,9 @@ class InSyncReplicas:
     def fetched(
         self, replica: int, offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int
     ) -> bool:
-        """Record a follower's request for records from `offset` on: it has all before. Return True if its end moved.
+        """Record that a follower has requested records from `offset` on: it has all earlier ones.
 
-        Raises what `FollowerProgress.fetched` raises.
+        Return True if its log end offset has changed. Raises what `FollowerProgress.fetched` raises.
         """
         now_ms = self.rules.now_ms()
         self.progress[replica].fetched(offset, log_start_offset, leader_end_offset, now_ms, broker_epoch)

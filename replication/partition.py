@@ -47,13 +47,13 @@ class PartitionEvents:
 
 
 class PartitionWatcher(Protocol):
-    """Is told about records on their way, while somebody follows one."""
+    """Observes the records of a partition, while the console traces a record."""
 
     def appended(self, info: LogAppendInfo) -> None:
         """The leader has appended a batch. The high watermark has not moved yet."""
 
     def follower_fetched(self, replica_id: int, offset: int) -> None:
-        """A follower has requested records from `offset` on: it has all before."""
+        """A follower has requested records from `offset` on: it has all earlier ones."""
 
     def high_watermark_moved(self, offset: int) -> None:
         """The high watermark is `offset` now. Not called for a partition with one replica."""

@@ -60,7 +60,7 @@ class ControlledShutdown:
         return False
 
     async def _is_alone(self, *, within_s: float) -> bool:
-        """Return whether this broker is the only live one, or becomes it within this time."""
+        """Return whether this broker is the only live one, or becomes the only one within this time."""
         return await self._metadata.wait_until(lambda snapshot: snapshot.brokers.keys() <= {self._broker_id}, within_s)
 
     async def _ask(self) -> int:

@@ -1,4 +1,4 @@
-"""Who is told about the steps of which group. Usually nobody: a step then costs one check of an empty dictionary."""
+"""The watchers of groups. Usually there are none: a step then costs one check of an empty dictionary."""
 
 from __future__ import annotations
 

@@ -186,7 +186,8 @@ class TransactionAdmin(AdminBase):
         """Have a partition's leader append an abort marker for a producer, whether or not a transaction is open.
 
         `coordinator_epoch` is that of ActiveProducer, or 0 if it is -1 there. Raises InvalidProducerEpochError if the
-        producer has a newer epoch, TransactionCoordinatorFencedError if `coordinator_epoch` is too old, …
+        producer has a newer epoch, TransactionCoordinatorFencedError if `coordinator_epoch` is too old, and the
+        error of the leader's answer otherwise.
         """
         topic = WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])
         marker = WritableTxnMarker(

@@ -78,7 +78,7 @@ class RangeAssignor(_Eager):
 
 
 class RoundRobinAssignor(_Eager):
-    """Assigns all partitions in order, one to each member in turn that subscribes to the topic."""
+    """Assigns the partitions in order, each to the next member that is subscribed to its topic."""
 
     name = "roundrobin"
 

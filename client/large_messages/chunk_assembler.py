@@ -30,7 +30,7 @@ REMEMBERED: Final = 1_000
 
 
 class GivenUp(NamedTuple):
-    """A message that will not be handed out; `offset` is the offset of the record at which it was given up."""
+    """A message that will not be returned. `offset` is that of the record at which the assembler gave it up."""
 
     partition: TopicPartition
     message: bytes
@@ -59,7 +59,7 @@ class _Partition:
     def __init__(self) -> None:
         self.partials: OrderedDict[bytes, _Partial] = OrderedDict()
         self.over: OrderedDict[bytes, None] = OrderedDict()
-        # First and last offsets of the messages handed out, until `done` is called with a higher offset.
+        # First and last offsets of the returned messages, until `done` is called with a higher offset.
         self.spans: list[tuple[int, int]] = []
 
 

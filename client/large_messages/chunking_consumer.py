@@ -76,7 +76,7 @@ class ChunkingConsumer(ConsumerWrapper):
                 return whole
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit these offsets, or those after the last message handed out, but lower if necessary; see the class."""
+        """Commit these offsets, or those after the last returned message, but lower if necessary; see the class."""
         if offsets is None:
             offsets = {name: self._positions[name] for name in self.assignment() if name in self._positions}
         safe: dict[TopicPartition, int | OffsetAndMetadata] = {}

@@ -67,7 +67,7 @@ class ConsumerWrapper:
                 return records[0]
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit these offsets, or those after the last record handed out of each partition."""
+        """Commit these offsets, or those after the last returned record of each partition."""
         await self._consumer.commit(offsets)
 
     def assignment(self) -> list[TopicPartition]:

@@ -16,8 +16,10 @@ NONE = (-1, -1)
 
 
 class ProducerIdentity:
-    """`current` is (producer id, epoch), NONE while there is none. `on_known` is called when `fetch` has obtained a
-    producer id, `on_trouble` with every error before that; an error that is not retriable ends the attempts.
+    """The id and the epoch of a producer: `current` is (producer id, epoch), NONE while there is none.
+
+    on_known: called when `fetch` has received a producer id. on_error: called with each error of an attempt; an error
+    that is not retriable ends the attempts.
     """
 
     def __init__(
@@ -26,13 +28,13 @@ class ProducerIdentity:
         *,
         request_timeout_ms: int,
         on_known: Callable[[], None],
-        on_trouble: Callable[[KafkaError], None],
+        on_error: Callable[[KafkaError], None],
     ) -> None:
         self.current = NONE
         self._cluster = cluster
         self._request_timeout_ms = request_timeout_ms
         self._on_known = on_known
-        self._on_trouble = on_trouble
+        self._on_error = on_error
         self._fetching = False
 
     def renew(self, used: tuple[int, int]) -> None:
@@ -63,7 +65,7 @@ class ProducerIdentity:
                     self.current = (answer.producer_id, answer.producer_epoch)
                     break
                 except KafkaError as error:
-                    self._on_trouble(error)
+                    self._on_error(error)
                     if not error.retriable:
                         return
                     await retries.wait()

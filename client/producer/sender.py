@@ -81,7 +81,7 @@ class Sender:
                 cluster,
                 request_timeout_ms=options.request_timeout_ms,
                 on_known=self.wake,
-                on_trouble=self._no_identity,
+                on_error=self._no_identity,
             )
         )
         self._on_done = on_done
@@ -277,7 +277,7 @@ class Sender:
                 self._succeed(queue, batch, -1, -1)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        # At most until the youngest record expires: nobody waits for a later answer.
+        # At most until the youngest record expires: no caller waits for a later answer.
         now = asyncio.get_running_loop().time()
         left_s = max(batch.created_at for _, batch in sent.values()) + self._delivery_timeout_s - now
         timeout_s = min(self._options.request_timeout_s, max(left_s, 0.0))

@@ -79,7 +79,7 @@ class TransactionManager:
         self.transactional_id = transactional_id
         self.status = TransactionStatus()
         # The coordinator allocates producer ids, so `fetch` of this identity is never called.
-        self.identity = ProducerIdentity(cluster, request_timeout_ms=0, on_known=on_progress, on_trouble=on_failure)
+        self.identity = ProducerIdentity(cluster, request_timeout_ms=0, on_known=on_progress, on_error=on_failure)
         self._cluster = cluster
         self._options = options
         self._on_progress = on_progress
@@ -155,7 +155,7 @@ class TransactionManager:
         self.status.ended()
 
     async def prepare(self) -> PreparedTransaction | None:
-        """Hand the transaction over; no record may be in flight. None if nothing was written. Raises its error."""
+        """Return the prepared transaction, or None if it is empty. No record may be in flight. Raises its error."""
         await self._settle()
         if self.status.error is not None:
             raise self.status.error.with_traceback(None)

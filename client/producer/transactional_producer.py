@@ -43,8 +43,8 @@ class TransactionalProducer(ABC):
         except BaseException as error:
             try:
                 await self.abort_transaction()
-            except KafkaError as trouble:  # the block's exception is more important
-                error.add_note(f"the transaction was not aborted: {trouble}")
+            except KafkaError as failure:  # the block's exception is more important
+                error.add_note(f"the transaction was not aborted: {failure}")
             raise
         await self.commit_transaction()
 
@@ -83,8 +83,8 @@ class TransactionalProducer(ABC):
             if manager.status.state is TransactionState.ABORTABLE_ERROR:
                 try:
                     await self._abort(manager)
-                except KafkaError as trouble:
-                    error.add_note(f"the transaction was not aborted: {trouble}")
+                except KafkaError as failure:
+                    error.add_note(f"the transaction was not aborted: {failure}")
             raise
 
     async def abort_transaction(self) -> None:

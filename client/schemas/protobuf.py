@@ -104,7 +104,7 @@ class ProtobufCodec:
         try:
             found = self._pool.FindMessageTypeByName(message.TypeName())
         except KeyError:
-            return  # shown by nobody: `decode` raises
+            return  # not shown: `decode` raises
         self._check(self._class_of(found).FromString(message.value), budget, depth + 1)
 
     def encode(self, value: Any, *, is_framed: bool) -> bytes:

@@ -8,7 +8,7 @@ bytearray's size. The pool tries such a change, so it finds free buffers without
 from typing import Final
 
 MOST: Final = 8
-"""The number of buffers kept: as many as a reader may have fetched ahead and not handed out."""
+"""The number of buffers kept: as many as a reader may have fetched and not yet returned."""
 _FEW_TIMES_LARGER: Final = 2
 
 

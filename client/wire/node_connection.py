@@ -1,6 +1,6 @@
 """The connection to one broker: opened for the first request, and again after it was lost or the broker has moved.
 
-A connection whose negotiation fails or is cancelled is closed and never handed out.
+A connection whose negotiation fails or is cancelled is closed and never returned.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class NodeConnection:
     def close(self, reason: str = "closed by this side") -> None:
         """Close the connection, also one that is being opened; requests under way fail.
 
-        A later `open` opens another one.
+        A later `open` opens a new connection.
         """
         self._times_closed += 1
         if self._connection is not None:

@@ -40,7 +40,7 @@ class ZooKeeperCommitter:
             self._partitions.committed(offsets)
 
     async def before_release(self) -> None:
-        """Commit everything that was handed out. A failure is only logged: as in 0.8, the next owners do not wait for
+        """Commit all returned records. A failure is only logged: as in 0.8, the next owners do not wait for
         this commit, and start from the last one. Raises SessionExpiredError.
         """
         try:

@@ -193,7 +193,7 @@ class ZooKeeperConsumer:
         await self._close(commit=True, with_in_hand=kind is None)
 
     async def close(self) -> None:
-        """Stop, commit what was handed out (if auto commit is on), and leave the group; streams end."""
+        """Stop, commit the returned records (if auto commit is on), and leave the group; streams end."""
         await self._close(commit=True)
 
     async def _close(self, *, commit: bool, with_in_hand: bool = True) -> None:
@@ -232,7 +232,7 @@ class ZooKeeperConsumer:
 
     @property
     def is_reading(self) -> bool:
-        """Whether records may be handed out now: not during a rebalance, and only while the session is surely alive."""
+        """Whether streams may return records: not during a rebalance, and only while the session is surely alive."""
         return self._gate.is_open
 
     # ---- records
@@ -247,7 +247,7 @@ class ZooKeeperConsumer:
     # ---- offsets
 
     async def commit(self) -> None:
-        """Commit everything that was handed out, including records in hand.
+        """Commit all records that streams have returned, including records in hand.
 
         Raises ZooKeeperSessionError if the partitions may have other owners; the broker's error.
         """

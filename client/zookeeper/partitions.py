@@ -49,7 +49,7 @@ class OwnedPartitions:
         self.fetcher.wake()
 
     def stop(self) -> None:
-        """Stop handing out and fetching, and drop records not handed out. Positions are kept."""
+        """Stop to fetch and to return records, and drop records that were not returned. Positions are kept."""
         self._gate.shut()
         self._fetched_states.clear()
         for state in self._owned.values():

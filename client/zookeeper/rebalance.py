@@ -47,7 +47,7 @@ class ZooKeeperRebalanceListener:
 
     async def before_releasing_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """The partitions will be released after this call, and read by others: finish the records in hand, and commit
-        if auto commit is off. With auto commit, everything handed out is committed after this call.
+        if auto commit is off. With auto commit, all returned records are committed after this call.
         """
 
     async def before_starting_fetchers(self, partitions: Mapping[TopicPartition, str]) -> None:

@@ -1,8 +1,8 @@
 """Streams of records, one for each thread of a ZooKeeper consumer, and the gate that holds them back.
 
-A record is *in hand* from the moment it is handed out until its stream is asked for the next one. The commit before the
-release of a partition includes records in hand. Other commits do not, so that a program that dies while it handles a
-record gets the record again.
+A record is *in hand* from the moment at which its stream returns it until the stream is asked for the next one. The
+commit before the release of a partition includes records in hand. Other commits do not: a program that ends while it
+handles a record receives the record again.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from client.zookeeper.session_lease import SessionLease
 
 
 class StreamGate:
-    """Whether records may be handed out: only while the consumer owns its partitions and its lease is valid."""
+    """Whether streams may return records: only while the consumer owns its partitions and its lease is valid."""
 
     def __init__(self, lease: SessionLease) -> None:
         self._lease = lease
@@ -28,11 +28,11 @@ class StreamGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether the next record may be handed out now."""
+        """Whether a stream may return its next record now."""
         return self._open and self._held is None and self._lease.is_valid
 
     def hold(self, seconds: float) -> None:
-        """Hand out no records for this time, or until `unhold`."""
+        """Return no records for this time, or until `unhold`."""
         self.unhold()
         self._held = asyncio.get_running_loop().call_later(seconds, self.unhold)
 
@@ -49,7 +49,7 @@ class StreamGate:
         self.ring()
 
     def shut(self) -> None:
-        """Shut the gate: no records are handed out until `open`."""
+        """Close the gate: streams return no records until `open`."""
         self._open = False
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class ConsumerStream:
         return await self._gate.next_of(self.take)
 
     def take(self) -> ConsumerRecord | None:
-        """The next record if one may be handed out now, else None. The previous record is no longer in hand."""
+        """Return the next record if the gate is open, else None. The previous record is no longer in hand."""
         self._in_hand = None
         if not self._gate.is_open:
             return None
@@ -175,6 +175,6 @@ class ConsumerStream:
         self._ready.append((state, state.generation, batches))
 
     def clear(self) -> None:
-        """Drop records that were fetched and not handed out."""
+        """Drop records that were fetched and not returned."""
         self._ready.clear()
         self._state = None

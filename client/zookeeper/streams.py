@@ -28,7 +28,7 @@ class ConsumerStreams:
         return self.by_topic[topic][thread.number] if self._is_static else self._all[thread.number]
 
     def take(self) -> ConsumerRecord | None:
-        """The next record from the streams in turn, if one may be handed out now."""
+        """Return the next record from the streams in turn; None if the gate is closed or no record was fetched."""
         count = len(self._all)
         self._all[self._turn].finish()
         for step in range(1, count + 1):

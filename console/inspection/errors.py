@@ -1,29 +1,29 @@
-"""Why a broker does not show what was asked for."""
+"""The reasons why a broker does not answer an inspection."""
 
 from __future__ import annotations
 
 
 class InspectionError(Exception):
-    """What was asked for cannot be shown."""
+    """The broker cannot answer the inspection."""
 
     status: int = 400
     """The status of the answer."""
 
 
 class NothingThereError(InspectionError):
-    """What was asked for does not exist."""
+    """The object of the inspection does not exist."""
 
     status = 404
 
 
 class ClosedToBrokerError(InspectionError):
-    """The broker itself may not read it."""
+    """The broker itself may not read the object."""
 
     status = 403
 
 
 class NotHereError(InspectionError):
-    """Only another broker can show it."""
+    """Only another broker has the object."""
 
     status = 409
 

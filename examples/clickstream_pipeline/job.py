@@ -67,7 +67,7 @@ def arguments() -> argparse.Namespace:
 
 
 class ProgressFile(StreamingQueryListener):
-    """Appends the progress of every batch to a file, for whoever watches."""
+    """Appends the progress of every batch to a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

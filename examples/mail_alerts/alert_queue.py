@@ -38,7 +38,7 @@ class AlertQueue(RebalanceListener):
             self._changed.notify_all()
 
     async def take(self) -> Waiting:
-        """The oldest of the topic whose turn it is; waits until there is one."""
+        """Return the oldest alert of the next topic; wait until there is one."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.size > 0)
             topic = next(iter(self._topics))

@@ -2,7 +2,8 @@
 
 A temporary data directory of such a cluster has two files that are locked (flock): `.command` as long as the command
 runs, `.processes` as long as the command or one of its brokers runs, which inherit it. `zookeeper.connect` has the
-address with the chroot; it is written when both are locked. So the next start on this machine knows what nobody uses.
+address with the chroot; it is written when both are locked. So the next start on this machine
+finds what is not used any more.
 """
 
 from __future__ import annotations

@@ -162,6 +162,6 @@ class ServerSession:
 
 
 def retrieve(ended: asyncio.Future[None]) -> None:
-    """Retrieve the error of a write that nobody waits for: the session had ended already, or the store is closed."""
+    """Retrieve the error of a write whose answer is not needed: the session has ended, or the store is closed."""
     with suppress(RegistryError, asyncio.CancelledError):
         ended.result()

@@ -105,7 +105,7 @@ class Watches:
         return None
 
     def restore_exists(self, path: str, tree: Tree) -> Event | None:
-        """Set the watch of an `exists` that found no node again."""
+        """Set again the watch of an `exists` that had found no node."""
         if tree.get(path) is not None:
             return EventType.NODE_CREATED, path
         self.add(self.data, path)

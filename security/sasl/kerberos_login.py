@@ -15,7 +15,7 @@ from security.jaas import JaasError
 
 
 class KerberosLogin(NamedTuple):
-    """Where a login has its ticket from: a ticket cache, else a keytab, else what the environment names."""
+    """The source of a login's ticket: a ticket cache, else a keytab, else what the environment names."""
 
     keytab: str | None = None
     principal: str | None = None

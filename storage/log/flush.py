@@ -95,7 +95,7 @@ class Durability:
 
 
 class Flush:
-    """One sync of a log up to `offset`. `run` blocks; it uses only descriptors and paths that nobody changes."""
+    """One sync of a log up to `offset`. `run` blocks; it uses only descriptors and paths that do not change."""
 
     def __init__(
         self, durability: Durability, offset: int, files: list[OpenFile], paths: list[str], directory: bool

@@ -282,7 +282,7 @@ async def test_a_decided_transaction_ends_when_there_is_space_again(disk, commit
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 async def test_a_producer_retries_an_end_that_could_not_be_written(disk, commit):
-    """The transaction stays open, and whoever asks again when there is room ends it."""
+    """The transaction stays open, and the next EndTxn ends it when there is room."""
     async with disk.running(transaction_state_log_num_partitions="1"):
         one = await OpenTransaction(disk).begin()
         one.fill(one.state)

@@ -125,7 +125,7 @@ def test_a_real_file_goes_through_kcat_and_comes_back_the_same(codec, broker, tm
     assert size >= FILE_BYTES
     topic = f"file-{codec}"
     new_topic(broker, topic, 1)
-    # -X: the lines shall stay in order and none be lost while kcat fills its queue.
+    # -X: no line is lost or leaves its order while kcat fills its queue.
     command = [program, "-q", "-b", broker.bootstrap, "-P", "-t", topic, "-p", "0", "-z", codec, "-l", str(path)]
     subprocess.run([*command, "-X", "enable.idempotence=true"], check=True, timeout=5 * DEADLINE_S)
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Transactions with other people's clients: what is committed is seen, whole, and nothing else, whoever reads.
+"""Transactions with other people's clients: every client reads all that is committed, and nothing else.
 
 Producers: confluent-kafka (librdkafka), aiokafka and our own. Readers of committed data: these and kafka-python.
 """

@@ -1,4 +1,4 @@
-"""Three broker processes: what is acknowledged by all in-sync replicas survives whoever is killed or stopped."""
+"""Three broker processes: what is acknowledged by all in-sync replicas survives their kills and stops."""
 
 import asyncio
 import contextlib

@@ -4,7 +4,7 @@ A process (`run`) writes a line for every claim, release and record, each with t
 time in ns, before it does anything else with it. `check_journals` holds the lines of all processes against each other:
 
 - a record is handed out by the consumer that was the last to claim its partition, never by one before it;
-- whoever claims a partition goes on where the records before have ended, or before that: nothing is skipped;
+- the next owner of a partition continues where the records before have ended, or before that: nothing is skipped;
 - within a claim the offsets are without gaps.
 
 `OwnerWatch` looks at the owners in ZooKeeper meanwhile: while a node is there, nobody but its owner is handed records.

@@ -46,7 +46,7 @@ class Channel:
         self._is_closed = False
 
     async def open(self) -> asyncio.Task[None]:
-        """Begin to read; return the task that does it, which ends when the other process ends."""
+        """Start to read. Return the task, which ends when the other process ends."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._end)
         return asyncio.create_task(self._run(reader))
 

@@ -1,6 +1,6 @@
 """A simulated client that sends plain requests: it finds their receivers and retries nothing by itself.
 
-What is asked may have been done though no answer came, so whoever asks decides what to do next.
+A request may have been carried out although no answer arrived, so the caller decides what to do next.
 """
 
 from __future__ import annotations

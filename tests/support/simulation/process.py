@@ -1,8 +1,8 @@
 """A simulated process: its tasks, and whether it runs.
 
 Everything that a process does on the loop carries the process in its context (`contextvars`): tasks and callbacks
-inherit it from whoever made them, and the loop asks before it runs one. A process that is paused (SIGSTOP) has its
-callbacks kept for it, one that is dead loses them: nothing of it runs any more, no `finally` either, as with SIGKILL.
+inherit it from the task that creates them, and the loop checks it before it runs one. The callbacks of a paused process
+(SIGSTOP) are kept; those of a dead process are dropped, and no `finally` runs, as with SIGKILL.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 No selector, no threads: what happens is decided by the order of calls and by the timers, so a run can be repeated. Two
 more things make it so. Tasks and futures are hashed by the order in which they were made, not by their address:
-asyncio keeps them in sets. And whoever wants a thread gets an error. A process that has died or is paused (`process`)
+asyncio keeps them in sets. A request for a thread is an error. A process that has died or is paused (`process`)
 does not run.
 """
 

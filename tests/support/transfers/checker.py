@@ -7,7 +7,7 @@ The anomalies, after those of Jepsen's workload for Kafka (analyses of Redpanda 
   or was read as committed and is not in the end.
 - **duplicate**: one value at two places (producers are idempotent).
 - **invented value**: a value in a partition to which nobody sent it.
-- **inconsistent offsets**: two values at one offset, whoever saw or was told of them.
+- **inconsistent offsets**: two values at one offset, in any of the reads and answers.
 - **reordered writes**: a producer's writes to one partition lie in another order than it sent them.
 - **aborted read** (G1a): with read_committed a value of an aborted transaction is read.
 - **precommitted read**: with read_committed a value is read before its producer has asked for the commit.

@@ -1,7 +1,7 @@
 """The history of one run, as recorded by the clients: operations with requests, answers and times.
 
 Times are nanoseconds of the machine's monotonic clock, which all processes share. A value is written once in a whole
-run: it names its producer, its transaction and its number, so whoever reads it knows where it comes from.
+run: it names its producer, its transaction and its number, so its origin is known.
 """
 
 from __future__ import annotations
