@@ -36,9 +36,8 @@ def up_convert(
     LogAppendTime and this timestamp. `limit` is the largest decompressed size of a wrapper.
 
     Raises CorruptRecordError for malformed bytes and wrong CRCs, also inside wrappers (DecompressedTooLargeError for a
-    wrapper that is larger than the limit); InvalidRecordError for sets that
-    Kafka refuses: messages of different magic, other messages with a wrapper, a timestamp type that only a broker may
-    set.
+    wrapper that is larger than the limit); InvalidRecordError for sets that Kafka refuses: messages of different magic,
+    other messages with a wrapper, a timestamp type that only a broker may set.
     """
     first: LegacyMessage | None = None
     for message in iter_messages(message_set):
