@@ -80,7 +80,7 @@ def _text(brokers: Sequence[BrokerChild], config: BrokerConfig, registry: LocalR
     lines += [f"  {broker.name:<11} {broker.summary}" for broker in brokers]
     lines.append(f"  {'bootstrap':<11} {bootstrap_servers(brokers)}")
     if registry is not None:
-        lines.append(f"  {KIND:<11} {registry.connect}  pid {registry.servers[0].pid}")
+        lines.append(f"  {KIND:<11} {registry.connect}  one node  pid {registry.servers[0].pid}")
     lines.append(f"  {'data':<11} {', '.join(map(str, config.log_dirs))}")
     first = config.advertised_listeners[0]
     lines += ["", TRY]
