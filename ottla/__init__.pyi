@@ -69,5 +69,6 @@ from client.zookeeper.rebalance import ZooKeeperRebalanceListener as ZooKeeperRe
 from client.zookeeper.topic_filter import TopicFilter as TopicFilter
 
 from . import errors as errors
+from . import testing as testing
 
 __version__: str

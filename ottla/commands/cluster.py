@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from broker.first_commands import TRY, command_name, first_commands
+from ottla.cluster import local_registry
 from ottla.cluster.foreground import run_in_foreground
 from ottla.cluster.local_cluster import LocalCluster
 from ottla.command_line.completion import complete_broker_settings
@@ -160,7 +161,8 @@ def _say_ready(cluster: LocalCluster, *, is_kept: bool) -> None:
     lines += [f"  {broker.name:<11} {broker.summary}" for broker in cluster.brokers]
     lines.append(f"  {'bootstrap':<11} {cluster.bootstrap_servers}")
     pids = ", ".join(str(server.pid) for server in cluster.registry.servers)
-    lines.append(f"  {cluster.registry_kind:<11} {cluster.registry.connect}{f'  pid {pids}' if pids else ''}")
+    purpose = "  one node, for development and tests" if cluster.registry_kind == local_registry.KIND else ""
+    lines.append(f"  {cluster.registry_kind:<11} {cluster.registry.connect}{purpose}{f'  pid {pids}' if pids else ''}")
     lines.append(f"  {'data':<11} {cluster.data_dir}{'' if is_kept else ' (temporary)'}")
     if cluster.control_url:
         lines.append(f"  {'control':<11} {cluster.control_url}")

@@ -109,6 +109,7 @@ def test_what_is_left_of_a_temporary_cluster(tmp_path, ottla):
         assert len(children) == 2
         assert "The cluster is ready: 1 broker.\n" in running.text
         assert "console" not in running.text
+        assert "one node, for development and tests" in running.value("registry")
         os.kill(running.pid("broker-1"), signal.SIGSTOP)  # one that stands still is stopped all the same
         assert running.stop(signal.SIGTERM) == 0, running.errors
     assert not any(map(lives, children))
@@ -120,6 +121,7 @@ def test_a_cluster_with_a_zookeeper(tmp_path, ottla):
     with Running("--brokers", 1, "--no-console", "--zookeeper-nodes", 1, "--data-dir", tmp_path / "data") as running:
         running.ready()
         connect = running.value("zookeeper").split()[0]
+        assert "for development" not in running.text
         assert ottla("zk", "ls", "/brokers/ids", "-z", connect).out == "1\n"
         assert "zookeeper.server" in descendants(running.process.pid)[running.pid("zookeeper")]
         assert running.stop() == 0, running.errors

@@ -25,6 +25,12 @@ def test_errors_of_the_broker_and_unknown_names():
         _ = ottla.Consumer2
 
 
+def test_brokers_for_tests_need_one_import():
+    script = "import ottla; print(ottla.testing.broker().start)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "BrokerThread" in done.stdout
+
+
 def test_import_is_lazy(monkeypatch):
     monkeypatch.delenv("OTTLA_PERTURB", raising=False)  # it imports asyncio
     script = "import sys, ottla; print([name for name in ('client', 'broker', 'asyncio') if name in sys.modules])"
