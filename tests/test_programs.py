@@ -8,7 +8,7 @@ import pytest
 
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
-from support.programs import need_chromium, need_kcat, need_prometheus, need_promtool
+from support.programs import go_with, need_chromium, need_kcat, need_prometheus, need_promtool
 
 
 @pytest.fixture
@@ -55,6 +55,8 @@ def test_kcat_is_found_on_the_path(programs):
         (need_kcat, "kcat"),
         (need_prometheus, "prometheus"),
         (need_promtool, "prometheus"),
+        (lambda: go_with(ROOT), "golang-go"),
+        (lambda: go_with(ROOT / "no library"), "golang-go"),
     ],
 )
 def test_without_its_program_a_test_is_skipped_and_in_ci_it_fails(programs, monkeypatch, need, package):

@@ -6,6 +6,7 @@ A test without its program is skipped, and tests/conftest.py says so in one line
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -55,11 +56,9 @@ def node() -> str:
 
 
 def go_with(library: Path) -> str:
-    """The path of Go, if there is this library for it. Else the test is skipped, also with CI=true: as `node`."""
-    program = shutil.which("go")
-    if program is None or not library.exists():
-        pytest.skip("Go: install Debian's `golang-go` and `golang-github-segmentio-kafka-go-dev`")
-    return program
+    """The path of Go, if there is this library for it."""
+    reason = "Go example: not found; install Debian's `golang-go` and `golang-github-segmentio-kafka-go-dev`"
+    return _need(reason, "go") if library.exists() else _missing(reason)
 
 
 def example_library(folder: Path) -> Path:
@@ -71,6 +70,10 @@ def _need(reason: str, *names: str) -> str:
     for name in names:
         if found := shutil.which(name):
             return found
+    return _missing(reason)
+
+
+def _missing(reason: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
