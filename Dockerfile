@@ -6,6 +6,7 @@
 ARG PYTHON=python:3.12.12-slim-trixie
 
 FROM ${PYTHON} AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY broker broker
@@ -20,9 +21,10 @@ COPY replication replication
 COPY security security
 COPY spark_connector spark_connector
 COPY storage storage
-# Without pip in the environment: 16 MB less.
+# Without pip in the environment: 16 MB less. Without the debug symbols of compiled modules: 45 MB less.
 RUN python -m venv --without-pip /opt/ottla \
-    && pip --python /opt/ottla/bin/python install --no-cache-dir --constraint constraints.txt '.[console,fast,security]'
+    && pip --python /opt/ottla/bin/python install --no-cache-dir --constraint constraints.txt '.[console,fast,security]' \
+    && find /opt/ottla -name '*.so*' -type f -exec strip --strip-unneeded {} +
 
 # Of pyspark only the eight jars of ZooKeeper are kept.
 FROM build AS zookeeper-build
