@@ -40,6 +40,12 @@ EXPECTED = (
 """Errors that end a broker and are not bugs: printed as one line, without a traceback."""
 
 
+_THRESHOLDS_OF_START = (50_000, 20, 100)
+"""Of the garbage collector: a start with thousands of logs makes millions of objects that stay. With the default
+thresholds, the collector would look at all of them again each time that their number has grown by a quarter.
+"""
+
+
 def run(
     properties_path: Path | None = None,
     overrides: Mapping[str, str] | None = None,
@@ -86,6 +92,8 @@ def _allow_many_open_files() -> None:
 async def _serve(
     config: BrokerConfig, manager: ServiceManager, new_broker: Callable[[BrokerConfig], Broker], *, quiet: bool
 ) -> None:
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*_THRESHOLDS_OF_START)
     broker = new_broker(config)
 
     def stop() -> None:
@@ -97,7 +105,8 @@ async def _serve(
     watchdog = asyncio.create_task(manager.run_watchdog())
 
     def ready(broker: Broker) -> None:
-        gc.freeze()  # modules, tables and settings are permanent: the collector can skip them
+        gc.freeze()  # modules, tables, settings and logs are permanent: the collector can skip them
+        gc.set_threshold(*thresholds)
         if not quiet:
             with contextlib.suppress(OSError):  # the terminal is closed, or nobody reads the pipe: the broker serves
                 _say_ready(broker)
@@ -106,6 +115,7 @@ async def _serve(
     try:
         await broker.run(ready)
     finally:
+        gc.set_threshold(*thresholds)
         manager.stopping()  # also if a service of the broker has failed
         watchdog.cancel()
     logger.info("stopped cleanly")

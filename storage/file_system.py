@@ -30,6 +30,7 @@ T = TypeVar("T")
 _CACHE_SHARE = 2
 _MIN_CACHE = 32
 _ONE_CALL_BYTES = 64 * 1024
+_SMALL_FILE_BYTES = 64 * 1024
 
 
 class OpenFile:
@@ -172,7 +173,7 @@ class FileSystem:
         handle = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         parts = []
         position = 0
-        while part := self.pread(handle.fd, 1 << 20, position):
+        while part := self.pread(handle.fd, _SMALL_FILE_BYTES, position):
             parts.append(part)
             position += len(part)
         return b"".join(parts)

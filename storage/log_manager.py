@@ -130,9 +130,9 @@ class LogManager:
     async def load(self) -> None:
         """Load every log. Raises InconsistentTopicIdError, AllLogDirsFailedError, LoadingStoppedError.
 
-        Directories that were shut down cleanly are loaded on the event loop. Recovery runs off the event loop, for all
-        directories at the same time, with num.recovery.threads.per.data.dir logs of a directory in parallel. If a log
-        cannot be loaded, its directory goes offline, as in Kafka.
+        Logs are loaded off the event loop, for all directories at the same time, with
+        num.recovery.threads.per.data.dir logs of a directory in parallel. If a log cannot be loaded, its directory goes
+        offline, as in Kafka.
         """
         if self._loading_stopped.is_set():
             raise LoadingStoppedError("stopped before the logs were loaded")

@@ -1,15 +1,15 @@
 """Opening the logs of one log directory at the start.
 
 Deleted directories are listed, so that their removal continues. Stray directories (renamed by Kafka) are ignored.
-After a clean shutdown, logs are opened on the event loop. Recovery runs off the event loop, several logs at a time.
+Logs are opened off the event loop, several at a time; after a clean shutdown, they are not recovered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from threading import Event
@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from storage.directories.checkpoints import OffsetCheckpoint, TopicPartition
 from storage.directories.log_directory import LogDirectory
 from storage.directories.recovery_progress import RecoveryProgress, gigabytes
-from storage.errors import CorruptFileError, InvalidLogDirectoryNameError, StorageError
+from storage.errors import CorruptFileError, InvalidLogDirectoryNameError
 from storage.file_system import FileSystem
 from storage.log.files import (
     DELETE_DIRECTORY_SUFFIX,
@@ -109,7 +109,7 @@ class DirectoryLoader:
         threads: int,
         stopped: Event,
     ) -> None:
-        """threads: number of logs that are recovered at the same time. stopped: set by the caller to stop loading."""
+        """threads: number of logs that are opened at the same time. stopped: set by the caller to stop loading."""
         self._directory = directory
         self._open_log = open_log
         self._fs = fs
@@ -117,15 +117,13 @@ class DirectoryLoader:
         self._threads = threads
         self._stopped = stopped
         self._logs: list[Log] = []
-        self._failures: list[StorageError] = []
+        self._failures: list[Exception] = []
 
     async def run(self, found: list[LogInDirectory]) -> list[Log]:
         """Open all logs. Raises LoadingStoppedError and the opener's exceptions; then all logs are released."""
         try:
-            if self._directory.clean:
-                await self._open_clean(found)
-            elif found:
-                await self._recover(found)
+            if found:
+                await self._open(found)
             if self._failures:
                 raise self._failures[0]
         except BaseException:
@@ -133,34 +131,35 @@ class DirectoryLoader:
             raise
         return self._logs
 
-    async def _open_clean(self, found: list[LogInDirectory]) -> None:
-        progress = RecoveryProgress(self._directory.path, len(found), 0, self._now_ms, self._stopped)
-        for one in found:
-            progress.reading(0)
-            self._logs.append(self._open_log(one, reading=progress.reading))
-            await asyncio.sleep(0)  # let the event loop handle signals
-
-    async def _recover(self, found: list[LogInDirectory]) -> None:
-        path = self._directory.path
-        size = await self._fs.run_blocking(lambda: sum(bytes_to_recover(self._fs, one) for one in found))
-        logger.info("%s was not stopped cleanly: recovering %d logs, %s GB", path, len(found), gigabytes(size))
+    async def _open(self, found: list[LogInDirectory]) -> None:
+        path, clean = self._directory.path, self._directory.clean
+        size = 0
+        if not clean:
+            size = await self._fs.run_blocking(lambda: sum(bytes_to_recover(self._fs, one) for one in found))
+            logger.info("%s was not stopped cleanly: recovering %d logs, %s GB", path, len(found), gigabytes(size))
         progress = RecoveryProgress(path, len(found), size, self._now_ms, self._stopped)
-        pending = found[::-1]
+        pending = deque(found)
 
-        async def work() -> None:
-            while pending and not self._failures:
-                open_next = partial(self._open_log, pending.pop(), reading=progress.reading)
+        def open_pending() -> None:
+            while not self._failures:
+                try:
+                    one = pending.popleft()
+                except IndexError:
+                    return
                 try:
                     progress.reading(0)
-                    self._logs.append(await self._fs.run_blocking(open_next))
+                    self._logs.append(self._open_log(one, reading=progress.reading))
                     progress.log_done()
-                except StorageError as error:
+                except Exception as error:
                     self._failures.append(error)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._threads, len(found))):
-                group.create_task(work())
-        if not self._failures:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._threads, len(found))):
+                    group.create_task(self._fs.run_blocking(open_pending))
+        finally:
+            pending.clear()  # if this task is cancelled, the threads end with the logs that they are opening
+        if not clean and not self._failures:
             progress.finished()
 
 

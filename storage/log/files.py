@@ -59,6 +59,10 @@ class LogFiles:
         """Create the directory unless it exists. Raises OSError."""
         self.is_directory_unsynced = self.fs.make_directory(str(self.directory))
 
+    def names(self) -> list[str]:
+        """The names of the files in the directory. Raises OSError."""
+        return [entry.name for entry in self.fs.list_directory(str(self.directory))]
+
     @property
     def are_names_unsynced(self) -> bool:
         """Whether a power cut could undo the creation, renaming or removal of files in the directory."""

@@ -48,18 +48,19 @@ class Durability:
         """
         files, epochs, snapshots = self.files, self.leader_epochs, self._producers.unsynced_snapshots
         is_directory_unsynced, are_names_unsynced = files.is_directory_unsynced, files.are_names_unsynced
-        small_files = epochs.dirty or snapshots
+        epochs_changed = epochs.is_unsynced_below(offset)
+        small_files = epochs_changed or snapshots
         if offset <= self.recovery_point and not small_files and not is_directory_unsynced and not are_names_unsynced:
             return None
-        if epochs.unwritten:
+        if epochs_changed and epochs.unwritten:
             epochs.write()
         with files.failing():
             to_sync = self._segment_files(offset)
         paths = snapshots
         self._producers.unsynced_snapshots = []
-        if epochs.dirty:
+        if epochs_changed:
             paths = [*paths, epochs.path]
-            epochs.dirty = False
+            epochs.changed_from = None
         if is_directory_unsynced:
             paths = [*paths, f"{files.directory}/{PARTITION_METADATA}"]
         return Flush(self, offset, to_sync, paths, are_names_unsynced or bool(paths))
@@ -89,7 +90,7 @@ class Durability:
         """The sync of small files has failed: they are still to be synced."""
         for path in paths:
             if path == self.leader_epochs.path:
-                self.leader_epochs.dirty = True
+                self.leader_epochs.mark_changed(0)
             elif path.endswith(SNAPSHOT_SUFFIX):
                 self._producers.unsynced_snapshots.append(path)
 

@@ -45,6 +45,8 @@ class FollowerAppends:
         size = batches[-1].position + batches[-1].size_bytes
         segment = self._segments.for_append(size, first_offset, last_offset, max_timestamp)
         epochs = self._leader_epochs
+        if epochs.unwritten:
+            epochs.write_if_room()
         for batch in batches:
             if batch.partition_leader_epoch != epochs.latest_epoch and batch.partition_leader_epoch >= 0:
                 epochs.assign(batch.partition_leader_epoch, batch.base_offset)

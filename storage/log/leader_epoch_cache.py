@@ -5,6 +5,9 @@ both strictly ascending; a new entry removes those that contradict it.
 
 The file is written without fsync: recovery derives the epochs from the batches again, so the next flush may sync it
 (see `storage.log.flush`). For the same reason a full disk is no error: the next flush that finds room writes the file.
+
+An epoch that begins at the log end has no records, and a start drops it. So a flush does not sync an epoch above the
+records that it syncs (`changed_from`), unless a file that was replaced without fsync has earlier epochs, too.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ UNDEFINED_EPOCH_OFFSET = -1
 class LeaderEpochCache:
     """Epochs with their start offsets, ascending. `latest_epoch` is -1 if there is none."""
 
-    __slots__ = ("_epochs", "_fs", "_starts", "directory", "dirty", "latest_epoch", "unwritten")
+    __slots__ = ("_epochs", "_fs", "_starts", "changed_from", "directory", "latest_epoch", "unwritten")
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
@@ -30,8 +33,10 @@ class LeaderEpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest_epoch = UNDEFINED_EPOCH
-        self.dirty = False  # written since the last fsync, or unwritten
-        self.unwritten = False  # the file is out of date because the disk was full
+        self.changed_from: int | None = None
+        """The lowest offset whose epoch has changed since the last fsync of the file; None if nothing has changed."""
+        self.unwritten = False
+        """Whether the file is out of date: the disk was full, or a start has dropped epochs without records."""
 
     @property
     def path(self) -> str:
@@ -54,6 +59,7 @@ class LeaderEpochCache:
                 raise CorruptFileError(self.path, f"malformed line {' '.join(words)!r}") from None
         entries.sort()
         self._set(entries)
+        self.changed_from = None
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -61,25 +67,44 @@ class LeaderEpochCache:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def _set(self, entries: list[tuple[int, int]]) -> None:
+        different = set(entries).symmetric_difference(self.entries)
+        self.mark_changed(min((start for _, start in different), default=None))
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
         self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
+    def mark_changed(self, offset: int | None) -> None:
+        """Note that the epoch of `offset` is not synced; None: nothing has changed."""
+        if offset is not None and (self.changed_from is None or offset < self.changed_from):
+            self.changed_from = offset
+
+    def is_unsynced_below(self, end_offset: int) -> bool:
+        """Whether a power cut could lose what is known about records below `end_offset`."""
+        if self.changed_from is None:
+            return False
+        is_replaced = not self.unwritten  # without fsync: a power cut may leave the file empty
+        return self.changed_from < end_offset or (is_replaced and bool(self._starts) and self._starts[0] < end_offset)
+
     def replace(self, entries: list[tuple[int, int]]) -> None:
         """Replace all entries, (epoch, start offset) ascending. Raises LogDirIOError unless the disk is full."""
         self._set(entries)
+        self.write_if_room()
+
+    def write_if_room(self) -> None:
+        """Replace the file. If the disk is full, a flush does it later. Raises LogDirIOError for other failures."""
         try:
             self.write()
         except LogDirIOError as error:
             if not error.is_disk_full:
                 raise
-            self.dirty = self.unwritten = True
+            self.unwritten = True
 
     def write(self, *, sync: bool = False) -> None:
         """Replace the file. Raises LogDirIOError."""
         data = format_checkpoint(f"{epoch} {start}" for epoch, start in self.entries)
         self._fs.replace_file(self.path, data, sync=sync)
-        self.dirty = not sync
+        if sync:
+            self.changed_from = None
         self.unwritten = False
 
     def assign(self, epoch: int, start_offset: int) -> bool:
@@ -134,6 +159,12 @@ class LeaderEpochCache:
         """Remove the epochs that begin at `end_offset` or above."""
         if self._starts and self._starts[-1] >= end_offset >= 0:
             self.replace([entry for entry in self.entries if entry[1] < end_offset])
+
+    def drop_from_end(self, end_offset: int) -> None:
+        """Remove the epochs without records at a start. The file is written with the next record, not now."""
+        if self._starts and self._starts[-1] >= end_offset:
+            self._set([entry for entry in self.entries if entry[1] < end_offset])
+            self.unwritten = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Remove the epochs that end at or below `start_offset`. The epoch of `start_offset` begins there now."""

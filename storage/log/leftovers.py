@@ -28,14 +28,18 @@ class Leftovers:
         self._segment_files = segment_files
         self._fs = segment_files.log_files.fs
         self._directory = str(segment_files.log_files.directory)
+        self._changed = False
 
-    def clear(self) -> dict[int, set[str]]:
-        """Remove leftovers and finish swaps. Returns base offset → suffixes of the segment files. Raises OSError."""
-        names = self._names()
-        cleaned = [base for base, suffix in names if suffix.endswith(CLEANED_SUFFIX)]
+    def clear(self, names: list[str]) -> bool:
+        """Remove leftovers and finish swaps. Return whether the names have changed. Raises OSError.
+
+        names: of all files in the directory.
+        """
+        found = self._found(names)
+        cleaned = [base for base, suffix in found if suffix.endswith(CLEANED_SUFFIX)]
         first_cleaned = min(cleaned, default=None)
         swaps = []
-        for base, suffix in names:
+        for base, suffix in found:
             if suffix.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
                 self._remove(base, suffix)
             elif suffix.endswith(SWAP_SUFFIX):
@@ -45,25 +49,23 @@ class Leftovers:
                     swaps.append((base, suffix))
         if swaps:
             self._finish_swap(swaps)
-        files: dict[int, set[str]] = {}
-        for base, suffix in self._names():
-            if suffix in SEGMENT_SUFFIXES:
-                files.setdefault(base, set()).add(suffix)
-        return files
+        return self._changed or bool(swaps)
 
-    def _names(self) -> list[tuple[int, str]]:
+    def _found(self, names: list[str]) -> list[tuple[int, str]]:
         """(base offset, suffixes) of every file with the name of a segment's file, sorted. Removes other leftovers."""
         found = []
-        for entry in self._fs.list_directory(self._directory):
-            match = _SEGMENT_FILE.fullmatch(entry.name)
+        for name in names:
+            match = _SEGMENT_FILE.fullmatch(name)
             if match:
                 found.append((int(match[1]), match[2] + (match[3] or "")))
-            elif entry.name.endswith((DELETED_SUFFIX, ".tmp")):
-                self._fs.remove(entry.path)
+            elif name.endswith((DELETED_SUFFIX, ".tmp")):
+                self._fs.remove(f"{self._directory}/{name}")
+                self._changed = True
         return sorted(found)
 
     def _remove(self, base: int, suffix: str) -> None:
         self._fs.remove(f"{self._directory}/{base:020d}{suffix}")
+        self._changed = True
 
     def _finish_swap(self, swaps: list[tuple[int, str]]) -> None:
         """Replace the segments that finished compacted segments cover.
@@ -83,10 +85,19 @@ class Leftovers:
                 replaced.add(base)
                 first = base if first is None else min(first, base)
                 end = max(end, last + 1)
-        for base, suffix in self._names():
+        for base, suffix in self._found(self._segment_files.log_files.names()):
             if suffix in SEGMENT_SUFFIXES and first is not None and (first <= base < end or base in replaced):
                 self._remove(base, suffix)
         for base, suffix in sorted(swaps, key=lambda swap: (swap[0], swap[1] != LOG_SUFFIX + SWAP_SUFFIX)):
             path = f"{self._directory}/{base:020d}{suffix}"
             self._fs.rename(path, path.removesuffix(SWAP_SUFFIX))
         logger.info("%s: finished the replacement of segments [%s, %d)", self._directory, first, end)
+
+
+def segments_among(names: list[str]) -> dict[int, set[str]]:
+    """Base offset → suffixes of the segment files among the names in a log's directory."""
+    files: dict[int, set[str]] = {}
+    for name in names:
+        if name[20:] in SEGMENT_SUFFIXES and name[:20].isdigit():
+            files.setdefault(int(name[:20]), set()).add(name[20:])
+    return files

@@ -17,11 +17,11 @@ from storage.index.time_index import TimeIndex
 from storage.log.batch_scan import iter_headers
 from storage.log.epoch_recovery import complete_leader_epochs
 from storage.log.leader_epoch_cache import LeaderEpochCache
-from storage.log.leftovers import Leftovers
+from storage.log.leftovers import Leftovers, segments_among
 from storage.log.offsets import LogOffsets
 from storage.log.recovery import Recovery
 from storage.log.replay import rebuild_producers
-from storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, LogSegment
+from storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, LogSegment
 from storage.log.segment_files import SegmentFiles
 from storage.log.segments import LogSegments
 
@@ -67,19 +67,23 @@ class LogLoader:
         topic_id: bytes | None,
     ) -> tuple[LogSegments, LogOffsets]:
         files, epochs = self._files, self._leader_epochs
-        files.make_directory()
+        names = self._names()
         files.load_topic_id(topic_id)
         epochs_lost = self._load_leader_epochs()
-        suffixes = Leftovers(self._segment_files).clear()
-        self._producers.list_snapshots()
+        if Leftovers(self._segment_files).clear(names):
+            names = files.names()
+        suffixes = segments_among(names)
+        self._producers.find_snapshots(names)
         opened += self._open_segments(suffixes)
-        damaged = self._damaged(opened)
-        recovery = Recovery(self._segment_files, epochs, list(opened), damaged, log_start_offset, self._reading)
+        blank, damaged = self._check_indexes(opened, suffixes)
+        recovery = Recovery(self._segment_files, epochs, list(opened), blank, damaged, log_start_offset, self._reading)
         recovery.run(recovery_point, clean_shutdown=clean_shutdown)
+        if recovery.recovered:
+            self._producers.find_snapshots(files.names())
         remaining, end_offset = self._from_start(recovery.segments, log_start_offset)
         opened += remaining
         segments = LogSegments(self._segment_files, remaining)
-        epochs.truncate_from_end(end_offset)
+        epochs.drop_from_end(end_offset)
         start = max(log_start_offset, remaining[0].base_offset)
         offsets = LogOffsets(start, start, end_offset)
         epochs.truncate_from_start(log_start_offset)
@@ -87,6 +91,14 @@ class LogLoader:
             complete_leader_epochs(epochs, segments, offsets, file_is_lost=epochs_lost)
         self._load_producers(segments, offsets)
         return segments, offsets
+
+    def _names(self) -> list[str]:
+        """The names of the files in the directory, which is created if it is missing."""
+        try:
+            return self._files.names()
+        except FileNotFoundError:
+            self._files.make_directory()
+            return []
 
     def _load_leader_epochs(self) -> bool:
         """True if the file is unreadable and must be rebuilt."""
@@ -109,15 +121,21 @@ class LogLoader:
             segments.append(self._segment_files.open(base))
         return segments
 
-    def _damaged(self, segments: list[LogSegment]) -> set[int]:
-        """Base offsets of the segments whose indexes cannot be used."""
-        damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
-        if segments and segments[-1].base_offset not in damaged and not _ends_fit(segments[-1]):
-            logger.warning(
-                "%s: the last entries of the indexes at %d are invalid", self._files.directory, segments[-1].base_offset
-            )
-            damaged.add(segments[-1].base_offset)
-        return damaged
+    def _check_indexes(
+        self, segments: list[LogSegment], suffixes: dict[int, set[str]]
+    ) -> tuple[set[int], set[int]]:
+        """Base offsets of the segments without a byte in any file, and of those whose indexes cannot be used."""
+        blank, damaged = set(), set()
+        for segment in segments:
+            size = _size_of_indexes(segment, suffixes[segment.base_offset])
+            if size is None:
+                damaged.add(segment.base_offset)
+            elif segment.size + size == 0:
+                blank.add(segment.base_offset)
+        if segments and (last := segments[-1].base_offset) not in blank | damaged and not _ends_fit(segments[-1]):
+            logger.warning("%s: the last entries of the indexes at %d are invalid", self._files.directory, last)
+            damaged.add(last)
+        return blank, damaged
 
     def _from_start(self, segments: list[LogSegment], log_start_offset: int) -> tuple[list[LogSegment], int]:
         """The segments and the log end offset; a new segment if there is none, or if all end below the log start."""
@@ -135,26 +153,28 @@ class LogLoader:
 
     def _load_producers(self, segments: LogSegments, offsets: LogOffsets) -> None:
         producers = self._producers
-        producers.list_snapshots()
         producers.remove_stray_snapshots(set(segments.base_offsets))
         producers.end_offset = -1  # nothing is loaded
         rebuild_producers(producers, segments.all, offsets.start, offsets.end, self._segment_files.now_ms())
         producers.high_watermark_updated(offsets.high_watermark)
 
 
-def _indexes_fit(segment: LogSegment) -> bool:
-    """Whether both indexes exist and are whole entries long, and the transaction index can be read."""
+def _size_of_indexes(segment: LogSegment, suffixes: set[str]) -> int | None:
+    """Bytes of the indexes. None if one is missing, is not whole entries long, or cannot be read."""
+    total = 0
     for suffix, width in ((INDEX_SUFFIX, OffsetIndex.ENTRY.size), (TIME_INDEX_SUFFIX, TimeIndex.ENTRY.size)):
+        if suffix not in suffixes:
+            return None
+        size = segment.fs.size(segment.path(suffix))
+        if size % width:
+            return None
+        total += size
+    if TXN_INDEX_SUFFIX in suffixes:
         try:
-            if segment.fs.size(segment.path(suffix)) % width:
-                return False
-        except FileNotFoundError:
-            return False
-    try:
-        _ = segment.txn_index
-    except CorruptFileError:
-        return False
-    return True
+            total += len(segment.txn_index.entries)
+        except CorruptFileError:
+            return None
+    return total
 
 
 def _ends_fit(segment: LogSegment) -> bool:

@@ -28,6 +28,8 @@ class Recovery:
     _segment_files: SegmentFiles
     _leader_epochs: LeaderEpochCache
     segments: list[LogSegment]
+    _blank: set[int]
+    """Base offsets of segments without a byte in any file."""
     _damaged: set[int]
     """Base offsets of segments with unusable indexes."""
     _log_start_offset: int
@@ -37,7 +39,8 @@ class Recovery:
     """Offsets of snapshots to write again."""
     _end_offset: int = 0
     """Of the segment that was recovered last."""
-    _recovered: int = 0
+    recovered: int = 0
+    """How many segments were recovered."""
     _bytes_read: int = 0
     _bytes_cut: int = 0
 
@@ -59,18 +62,23 @@ class Recovery:
             trusted = max(recovery_point or 0, self.segments[0].base_offset)
             self._snapshots = self._producers.remove_snapshots_above(trusted)
             self._recover_from(first, may_have_gaps=recovery_point is None or self._segment_files.config.compacts)
-            if self._end_offset <= (recovery_point or 0):
+            if self._end_offset <= (recovery_point or 0) and not self._is_blank_from(recovery_point or 0):
                 self._sync(len(self.segments) - 1)  # once it is rolled, the next start does not look at it
-        if self._recovered:
+        if self.recovered:
             self._files.name_changes += 1
             end_offset = self.segments[-1].next_offset() if first is None else self._end_offset
             is_repaired = self._bytes_cut > 0 or bool(self._damaged)
             logger.log(  # thousands of logs are read and found whole: their directory has a line for all of them
                 logging.INFO if is_repaired else logging.DEBUG,
                 "%s: recovered %d of %d segments (%d bytes), cut %d bytes, log ends at offset %d",
-                self._files.directory, self._recovered, len(self.segments), self._bytes_read, self._bytes_cut,
+                self._files.directory, self.recovered, len(self.segments), self._bytes_read, self._bytes_cut,
                 end_offset,
             )  # fmt: skip
+
+    def _is_blank_from(self, recovery_point: int) -> bool:
+        """Whether the last segment is blank and begins at the recovery point: the next start looks at it again."""
+        last = self.segments[-1].base_offset
+        return last in self._blank and last == recovery_point
 
     def _first_suspect(self, recovery_point: int) -> int | None:
         """Index of the first segment that may have offsets from the recovery point on; None without segments."""
@@ -107,10 +115,13 @@ class Recovery:
         segment = self.segments[number]
         if self._state.end_offset != segment.base_offset:
             self._state = self._state_before(number)
+        self.recovered += 1
+        if segment.base_offset in self._blank:
+            self._end_offset = segment.base_offset
+            return 0
         recovery = SegmentRecovery(self._leader_epochs, segment, self._state, self._on_read)
         removed = recovery.run()
         self._end_offset = recovery.end_offset
-        self._recovered += 1
         self._bytes_cut += removed
         return removed
 

@@ -288,6 +288,8 @@ class LogSegment:
 
     def next_offset(self) -> int:
         """The offset behind the last batch; the base offset of an empty segment. Reads the end of the file."""
+        if self.size == 0:
+            return self.base_offset
         last = self.base_offset - 1
         for header in iter_headers(self.file, self.offset_index.lookup(self.offset_index.last_offset), self.size):
             last = header.last_offset

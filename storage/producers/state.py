@@ -75,12 +75,12 @@ class ProducerState:
     def snapshot_path(self, offset: int) -> str:
         return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
 
-    def list_snapshots(self) -> None:
-        """Set `snapshots` from the files in the directory."""
+    def find_snapshots(self, names: list[str]) -> None:
+        """Set `snapshots` from the names of the files in the directory."""
         self.snapshots = sorted(
-            int(entry.name[:20])
-            for entry in self._fs.list_directory(self.directory)
-            if entry.name.endswith(SNAPSHOT_SUFFIX) and entry.name[:20].isdigit() and len(entry.name) == 29
+            int(name[:20])
+            for name in names
+            if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdigit() and len(name) == 29
         )
 
     # -- checks and updates of an append -----------------------------------------------------------

@@ -90,6 +90,22 @@ def test_the_first_flush_syncs_everything_that_is_new(tmp_path, fs):
     assert fs.take(tmp_path) == []
 
 
+def test_an_epoch_without_records_is_not_synced(tmp_path, fs):
+    """A clean stop of thousands of leaders that got no record syncs nothing."""
+    log = open_log(tmp_path / "t-0", fs=fs)
+    log.flush()
+    log.leader_epochs.assign(1, 0)
+    fs.take(tmp_path)
+    log.flush()
+    assert fs.take(tmp_path) == []
+    log.append_as_leader(batch("a"), 1)
+    log.flush()
+    assert "t-0/leader-epoch-checkpoint" in fs.take(tmp_path)
+    log.leader_epochs.assign(2, 1)  # this replaces a file with an epoch that has records
+    log.flush()
+    assert "t-0/leader-epoch-checkpoint" in fs.take(tmp_path)
+
+
 def test_a_roll_syncs_earlier_segments_and_the_directory(tmp_path, fs):
     log = open_log(tmp_path / "t-0", fs=fs)
     log.append_as_leader(batch("a"), 0)

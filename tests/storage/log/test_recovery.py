@@ -374,6 +374,47 @@ def test_old_message_formats_in_the_log(tmp_path):
     assert recovered.leader_epochs.entries == [(3, 30)]
 
 
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_epoch_without_records_that_the_file_still_has_gives_way_to_a_record(tmp_path, epoch, clean):
+    """The start does not write the file, so the next record does."""
+    log = make(tmp_path / "t-0", count=3)
+    log.leader_epochs.assign(3, 3)  # it led without a record
+    log.close()
+    file = log.directory / "leader-epoch-checkpoint"
+    log = reopen(log.directory, clean=True)
+    assert (log.leader_epochs.entries, file.read_text()) == ([(1, 0)], "0\n2\n1 0\n3 3\n")
+    leader = make(tmp_path / "leader-0", count=3)
+    leader.append_as_leader(batch("of an earlier epoch"), epoch)
+    log.append_as_follower(leader.read(3, 1000, max_offset=4).records.read(0, 1000))
+    expected = [(1, 0), (2, 3)] if epoch == 2 else [(1, 0)]
+    assert log.leader_epochs.entries == expected
+    if clean:
+        log.close()
+    assert reopen(log.directory, clean=clean).leader_epochs.entries == expected
+
+
+@pytest.mark.parametrize("size", [0, 8])
+def test_an_empty_log_is_recovered_unless_its_files_are_empty(tmp_path, size):
+    class Opened(FileSystem):
+        def open(self, path, *, create=False):
+            opened.append(path.rpartition(".")[2])
+            return super().open(path, create=create)
+
+    log = open_log(tmp_path / "t-0", **SMALL)
+    log.close()
+    (log.directory / f"{0:020d}.index").write_bytes(b"\1" * size)
+    opened = []
+    log = reopen(log.directory, fs=Opened(), recovery_point=0)
+    assert (opened != []) == (size > 0)
+    assert (log.log_end_offset, len(log.segments)) == (0, 1)
+    assert (log.directory / f"{0:020d}.index").read_bytes() == b""
+    assert log.files.are_names_unsynced  # the directory may not be on disk
+    assert log.append_as_leader(batch("first"), 1).first_offset == 0
+    log.close()
+    assert values(reopen(log.directory, clean=True)) == ["first"]
+
+
 def test_a_batch_larger_than_the_recovery_buffer(tmp_path):
     log = make(tmp_path / "t-0", count=4, segment_bytes=1 << 30, max_message_bytes=4_000_000)
     log.append_as_leader(batch("x" * 3_000_000, producer=(9, 0, 0)), 4)
