@@ -31,6 +31,7 @@ from broker.composition import Composition
 from broker.console.server import ConsoleServer
 from broker.controller.controller import Controller
 from broker.first_commands import first_commands
+from broker.full_log_dirs import FullLogDirs
 from broker.log_dir_failures import LogDirFailures
 from broker.metrics import BrokerMetrics
 from broker.network.acceptor import Acceptor
@@ -343,6 +344,14 @@ class Broker:
             failures.add(directory)
 
         services.logs.on_offline = failed
+        requests, dirs = services.replicas.controller_requests, services.logs.dirs
+        full = FullLogDirs(requests.can_hand_over, failures.tell_controller, asyncio.get_running_loop().time)
+
+        def room() -> None:
+            requests.begin_logs()
+            full.has_room()
+
+        dirs.on_refused, dirs.on_room = full.refused, room
         return failures
 
     async def _bind(self, services: Services) -> None:

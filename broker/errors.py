@@ -71,6 +71,7 @@ CODES: dict[type[Exception], ErrorCode] = {
     replication.errors.FencedLeaderEpochError: ErrorCode.FENCED_LEADER_EPOCH,
     replication.errors.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
     replication.errors.LogDirNotFoundError: ErrorCode.LOG_DIR_NOT_FOUND,
+    replication.errors.LogDirFullError: ErrorCode.KAFKA_STORAGE_ERROR,
     replication.errors.LogDirOfflineError: ErrorCode.KAFKA_STORAGE_ERROR,
     replication.errors.NotEnoughReplicasAfterAppendError: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     replication.errors.NotEnoughReplicasError: ErrorCode.NOT_ENOUGH_REPLICAS,

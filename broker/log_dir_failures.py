@@ -36,17 +36,21 @@ class LogDirFailures:
         self._registry = registry
         self._registry_directory = registry_directory
         self._backoff = backoff
-        self._failed: asyncio.Queue[LogDirectory] = asyncio.Queue()
+        self._failed: asyncio.Queue[LogDirectory | None] = asyncio.Queue()
 
     def add(self, directory: LogDirectory) -> None:
         """Add a directory that has failed."""
         self._failed.put_nowait(directory)
 
+    def tell_controller(self) -> None:
+        """Make the controller send LeaderAndIsr for all partitions of this broker."""
+        self._failed.put_nowait(None)
+
     async def run(self) -> None:
         """Notify the controller of failures until cancelled. Raises RegistryDirectoryFailedError."""
         while True:
             directory = await self._failed.get()
-            if directory.path == self._registry_directory:
+            if directory is not None and directory.path == self._registry_directory:
                 raise RegistryDirectoryFailedError(
                     f"the log directory with the broker's registry has failed: {directory.failure}"
                 )

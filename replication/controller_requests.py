@@ -6,7 +6,9 @@ is carried out at a time. Before a partition changes its role, no task fetches i
 
 A partition in a failed log directory is refused with LogDirOfflineError, also to the controller, which then elects
 another leader. If there is no room to create the log of a partition, the controller's state is accepted, and the log is
-created as soon as there is room.
+created as soon as there is room. If a partition that this broker leads is in a full log directory, a state that this
+broker has already is refused with LogDirFullError while another in-sync replica could lead. The controller then elects
+that replica; this broker leads until it hears of the election.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from protocol.uuid import ZERO_UUID, uuid_to_string
 from replication.errors import (
     FencedLeaderEpochError,
     InconsistentTopicIdError,
+    LogDirFullError,
     LogDirOfflineError,
     ReplicationError,
     StaleControllerEpochError,
@@ -109,7 +112,8 @@ class ControllerRequests:
                 outcomes[key] = None
             except (ReplicationError, StorageError) as error:
                 # A new controller sends its state of every partition, which this broker usually has already.
-                level = logging.DEBUG if isinstance(error, StaleControllerEpochError) else logging.WARNING
+                is_expected = isinstance(error, StaleControllerEpochError | LogDirFullError)
+                level = logging.DEBUG if is_expected else logging.WARNING
                 logger.log(level, "%s-%d: LeaderAndIsr refused: %s", topic, state.partition_index, error)
                 outcomes[key] = error
             self._replicas.role_changed(key)
@@ -130,6 +134,8 @@ class ControllerRequests:
             if state.leader_epoch == partition.leader_epoch and partition.topic_id == ZERO_UUID != topic_id:
                 partition.topic_id = topic_id  # the controller now uses topic ids
                 return
+            if state.leader_epoch == partition.leader_epoch and self._can_hand_over(partition):
+                raise LogDirFullError(f"the log directory of {topic}-{state.partition_index} is full")
             raise StaleControllerEpochError(
                 f"leader epoch {state.leader_epoch} is not newer than {partition.leader_epoch}"
             )
@@ -197,6 +203,18 @@ class ControllerRequests:
                 raise
             self._without_room[key] = (topic_id, state)
             return None
+
+    def can_hand_over(self) -> bool:
+        """Whether this broker leads a partition in a full log directory that another in-sync replica could lead."""
+        return any(self._can_hand_over(partition) for partition in self._replicas.partitions.values())
+
+    def _can_hand_over(self, partition: Partition) -> bool:
+        broker_id, is_alive = self._replicas.broker_id, self._replicas.rules.is_alive
+        if partition.leader_id != broker_id or not any(one != broker_id and is_alive(one) for one in partition.isr):
+            return False
+        if partition.log is None:
+            return (partition.topic, partition.partition) in self._without_room
+        return self._replicas.logs.dirs.is_full(str(partition.log.directory))
 
     def begin_logs(self) -> None:
         """Create logs for which there was no room, and adopt the states that the controller has sent for them."""

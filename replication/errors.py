@@ -45,6 +45,10 @@ class DeletionTimedOutError(ReplicationError):
     """A follower has not deleted the records within the timeout."""
 
 
+class LogDirFullError(ReplicationError):
+    """The leader's log directory is full, and another in-sync replica could lead."""
+
+
 class LogDirOfflineError(ReplicationError):
     """The log directory that holds the replica has failed."""
 

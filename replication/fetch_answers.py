@@ -61,6 +61,13 @@ class FetchAnswers:
         self._quota = quota
         self._on_progress = on_progress
 
+    def can_append(self, state: FetchState) -> bool:
+        """Whether the log directory of the partition has room.
+
+        A follower without room must not fetch: at the end of the log it would seem to be caught up, and rejoin the ISR.
+        """
+        return not self._logs.dirs.is_full(str(state.log.directory))
+
     async def take(
         self, state: FetchState, data: PartitionData, endpoint: LeaderEndpoint, is_current: Callable[[], bool]
     ) -> Outcome:

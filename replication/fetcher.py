@@ -166,7 +166,13 @@ class Fetcher:
                 if self.states.get(key) is state and not state.is_followed
             }
             now_s = self._now_s()
-            ready = [one for one in self._to_introduce.values() if one.delayed_until_s <= now_s and not one.is_busy]
+            due = [one for one in self._to_introduce.values() if one.delayed_until_s <= now_s and not one.is_busy]
+            ready = []
+            for state in due:
+                if self._answers.can_append(state):
+                    ready.append(state)
+                else:
+                    self._delay(state)
             if not ready:
                 delays = [one.delayed_until_s - now_s for one in self._to_introduce.values()]
                 await _wait(self._news, max(min(delays), BUSY_WAIT_S) if delays else None)

@@ -366,15 +366,15 @@ class Controller:
         """Ask the brokers that have reported a failed log directory which replicas are lost."""
         events = await self._log_dirs.read()
         for broker_id in sorted(set(events.values()) & self.context.brokers.keys()):
-            logger.info("broker %d has a failed log directory", broker_id)
+            logger.info("broker %d has a failed or full log directory", broker_id)
             self._channels.leader_and_isr(broker_id, self.context.partitions_on(broker_id), new=())
         await self._log_dirs.remove(events)
 
     async def _answered(self) -> None:
-        """Handle answers of brokers that have lost replicas: publish the losses and elect new leaders."""
-        lost = self._log_dirs.take_answers()
-        if lost:
-            self._states.publish(lost)
+        """Handle answers of brokers that have lost replicas, or have them back: publish that and elect new leaders."""
+        lost, back = self._log_dirs.take_answers()
+        if lost or back:
+            self._states.publish(lost | back)
             await self._elect_after_losses()
 
     # -- deletions -------------------------------------------------------------------------------------------------

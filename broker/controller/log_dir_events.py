@@ -3,7 +3,8 @@
 A broker with a failed log directory creates a znode under /log_dir_event_notification. The controller then sends it the
 states of all its partitions again, and the broker answers KAFKA_STORAGE_ERROR for those that it has lost (KIP-112). The
 broker does so for any LeaderAndIsr, for example for the first one after a start with an unusable directory. A replica
-is offline until the broker answers without that error, or registers again.
+is offline until the broker answers without that error, or registers again. Brokers with a full log directory use the
+same way to hand leadership over (`broker.full_log_dirs`).
 """
 
 from __future__ import annotations
@@ -72,10 +73,11 @@ class LogDirEvents:
             self._answers.append((broker_id, broker_epoch, answer))
             self._notice_answers()
 
-    def take_answers(self) -> set[TopicPartition]:
-        """Process the brokers' answers. Return the partitions that have lost a replica."""
+    def take_answers(self) -> tuple[set[TopicPartition], set[TopicPartition]]:
+        """Process the brokers' answers. Return the partitions that have lost a replica, and those with one back."""
         context = self._context
         lost: set[TopicPartition] = set()
+        back: set[TopicPartition] = set()
         answers, self._answers = self._answers, []
         for broker_id, broker_epoch, answer in answers:
             broker = context.brokers.get(broker_id)
@@ -86,15 +88,16 @@ class LogDirEvents:
                 if code == ErrorCode.KAFKA_STORAGE_ERROR and key not in offline:
                     offline.add(key)
                     lost.add(key)
-                elif code == ErrorCode.NONE:
+                elif code == ErrorCode.NONE and key in offline:
                     offline.discard(key)
+                    back.add(key)
             if offline:
                 context.offline_dirs[broker_id] = offline
             else:
                 context.offline_dirs.pop(broker_id, None)
         if lost:
-            logger.warning("replicas are offline because their log directories have failed: %s", sorted(lost))
-        return lost
+            logger.warning("replicas are offline, their log directories have failed or are full: %s", sorted(lost))
+        return lost, back
 
     def _codes(self, answer: LeaderAndIsrResponse) -> list[tuple[TopicPartition, int]]:
         by_id = [

@@ -43,6 +43,8 @@ class LogDirectories:
         """
         self.all = [LogDirectory(fs, path) for path in paths]
         self.on_room: Callable[[], None] = lambda: None
+        self.on_refused: Callable[[], None] = lambda: None
+        """Called for each write that is refused for lack of room, after the directory is marked as full."""
         """Called when a full directory has room again."""
         self._fs = fs
         self._now_ms = now_ms
@@ -63,6 +65,11 @@ class LogDirectories:
             if path == str(directory.path) or path.startswith(f"{directory.path}/"):
                 return directory
         return None
+
+    def is_full(self, path: str) -> bool:
+        """Return whether the log directory that contains `path` is full."""
+        directory = self.of(path)
+        return directory is not None and directory.is_full
 
     # -- locks and meta.properties ---------------------------------------------------------------------------------
 
@@ -136,12 +143,14 @@ class LogDirectories:
             return
         if failure.is_fatal:
             self.fail(directory, failure)
-        elif failure.is_disk_full and directory.write_refused(failure.extent):
-            logger.error(
-                "log directory %s is full: writes are refused until there is room (%s)", directory.path, failure
-            )
-            self._next_check_s = asyncio.get_running_loop().time() + _ROOM_CHECK_INTERVAL_S
-            self._on_change()
+        elif failure.is_disk_full:
+            if directory.write_refused(failure.extent):
+                logger.error(
+                    "log directory %s is full: writes are refused until there is room (%s)", directory.path, failure
+                )
+                self._next_check_s = asyncio.get_running_loop().time() + _ROOM_CHECK_INTERVAL_S
+                self._on_change()
+            self.on_refused()
 
     def fail(self, directory: LogDirectory, failure: LogDirIOError) -> None:
         """Take a directory offline after any kind of failure."""

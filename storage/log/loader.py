@@ -121,9 +121,7 @@ class LogLoader:
             segments.append(self._segment_files.open(base))
         return segments
 
-    def _check_indexes(
-        self, segments: list[LogSegment], suffixes: dict[int, set[str]]
-    ) -> tuple[set[int], set[int]]:
+    def _check_indexes(self, segments: list[LogSegment], suffixes: dict[int, set[str]]) -> tuple[set[int], set[int]]:
         """Base offsets of the segments without a byte in any file, and of those whose indexes cannot be used."""
         blank, damaged = set(), set()
         for segment in segments:
