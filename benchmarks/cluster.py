@@ -1,7 +1,8 @@
 """Benchmarks of clusters: `python -m benchmarks.cluster [--quick]`; part of `make bench`.
 
 Three brokers and a ZooKeeper on this machine: produce to one replica and to three, an empty follower that catches up,
-how long nobody acknowledges after a leader was killed, and 2,000 partitions. The table names medians of the rounds.
+how long nobody acknowledges after a leader was killed, 2,000 partitions, and the failover of 4,000 leaders. The table
+names medians of the rounds.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ SIZES = {  # full, quick
     "bytes": (500_000_000, 20_000_000),
     "messages": (5_000, 500),
     "partitions": (2_000, 100),
+    "leaders": (4_000, 100),
     "idle_s": (10, 1),
 }
 
@@ -74,6 +76,15 @@ class Cluster(Server):
         self._ids = brokers
         self.members: dict[int, Member] = {}
 
+    def command(self) -> list[str]:
+        """Nothing: the processes are those of the members and of the ZooKeeper."""
+        return []
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """A topic whose partitions have one replica each."""
+        ids = list(self.members)
+        self.create(topic, {number: [ids[number % len(ids)]] for number in range(partitions)})
+
     def __enter__(self) -> Self:
         asyncio.run(self._zookeeper.start())
         self.members = {one: Member(one, self._zookeeper.connect, self.directory) for one in self._ids}
@@ -94,6 +105,11 @@ class Cluster(Server):
 
     def rss_bytes(self, field: str = "VmRSS") -> int:
         return sum(member.rss_bytes(field) for member in self.members.values())
+
+    @property
+    def zookeeper(self) -> str:
+        """The address of the ZooKeeper."""
+        return self._zookeeper.connect
 
     def metadata(self) -> Any:
         """What librdkafka hears of the brokers and topics."""
@@ -152,12 +168,12 @@ class ReplicatedFloor(Floor):
         return super().cpu_seconds() + ticks / TICKS_PER_SECOND
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], what: str, *, pause_s: float = 0.01) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:
             raise SystemExit(f"benchmarks: not in {PATIENCE_S} s: {what}")
-        time.sleep(0.01)
+        time.sleep(pause_s)
 
 
 def replicated(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
@@ -270,6 +286,41 @@ def with_many_partitions(cluster: Cluster, count: int, idle_s: float) -> Figures
     return figures | {"session_timeout_ms": SESSION_TIMEOUT_MS}
 
 
+def many_leaders(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
+    """Three brokers, of which one leads all partitions and is killed: the controller, or another one."""
+    for killed, _ in itertools.product(BROKERS[:2], range(options.rounds)):
+        with Cluster(base) as cluster:
+            assert cluster.metadata().controller_id == BROKERS[0]
+            yield f"many leaders {killed}", with_many_leaders(cluster, killed, options.leaders)
+
+
+def with_many_leaders(cluster: Cluster, killed: int, count: int) -> Figures:
+    """See `many_leaders`. The time begins when the killed broker's registration is gone: its session has ended."""
+    from kazoo.client import KazooClient
+
+    others = [one for one in BROKERS if one != killed]
+    replicas = {number: (killed, *(others if number % 2 else others[::-1])) for number in range(count)}
+    cluster.create("t", replicas)
+    time.sleep(2)  # what was under way
+    before = cluster.cpu_seconds() - cluster.members[killed].cpu_seconds()
+    zookeeper = KazooClient(cluster.zookeeper)
+    zookeeper.start()
+    try:
+        leader = cluster.members.pop(killed)
+        leader.kill()
+        cluster.bootstrap = ",".join(member.bootstrap for member in cluster.members.values())
+        wait_until(lambda: zookeeper.exists(f"/brokers/ids/{killed}") is None, "the session has ended")
+        ended_s = time.monotonic()
+        wait_until(lambda: cluster.is_led("t", count, not_by=killed), "the others lead", pause_s=0.05)
+        figures: Figures = {"leaders": count, "seconds": time.monotonic() - ended_s}
+        figures |= {"cpu_s": cluster.cpu_seconds() - before}
+        leader.__exit__()
+        return figures
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
+
+
 def all_in_sync(cluster: Cluster, partitions: int) -> bool:
     """Whether both replicas of every partition are in sync."""
     found = cluster.metadata().topics["t"].partitions
@@ -282,6 +333,7 @@ CASES: dict[str, Case] = {
     "catching-up": catching_up,
     "killed-leader": killed_leader,
     "many-partitions": many_partitions,
+    "many-leaders": many_leaders,
 }
 
 

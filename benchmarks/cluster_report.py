@@ -8,8 +8,8 @@ from benchmarks.report import Results, cpu_per_gb, heading, row
 
 
 def table(cases: Results) -> str:
-    sections = (_produce(cases), _latency(cases), _by_rate(cases), _catching_up(cases), _killed(cases), _many(cases))
-    return "\n".join(line for section in sections for line in section).lstrip()
+    sections = (_produce, _latency, _by_rate, _catching_up, _killed, _many, _leaders)
+    return "\n".join(line for section in sections for line in section(cases)).lstrip()
 
 
 def _produce(cases: Results) -> list[str]:
@@ -89,3 +89,16 @@ def _many(cases: Results) -> list[str]:
     }
     columns = [f"{one['partitions']:,.0f} partitions on two brokers", ""]
     return [*heading("Many partitions", columns), *(row([name, value]) for name, value in figures.items())]
+
+
+def _leaders(cases: Results) -> list[str]:
+    rows = []
+    for killed, name in ((1, "the controller"), (2, "another broker")):
+        one = cases.get(f"many leaders {killed}")
+        if one is not None:
+            leads = f"{name} leads {one['leaders']:,.0f} partitions"
+            rows.append(row([leads, f"{one['seconds']:.2f}", f"{one['cpu_s']:.2f}"]))
+    if not rows:
+        return []
+    columns = ["from the end of the killed broker's session until all are led", "s", "CPU s (the other two)"]
+    return [*heading("Failover of many leaders", columns), *rows]

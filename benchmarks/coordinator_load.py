@@ -1,6 +1,6 @@
 """The load on coordinators, a process of its own like benchmarks/load.py and with the same signals.
 
-`python -m benchmarks.coordinator_load rebalance|commits|transactions --bootstrap HOST:PORT …`
+`python -m benchmarks.coordinator_load rebalance|consumer-rebalance|commits|transactions --bootstrap HOST:PORT …`
 
 Members and commits are plain requests over Ottla's connection, many at a time, so that the broker is what is measured;
 transactions are librdkafka's.
@@ -15,10 +15,16 @@ import statistics
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
+from uuid import uuid4
 
 from benchmarks.load import announce, finished
 from client.wire.connection import Connection
 from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from protocol.messages.offset_commit import (
@@ -33,6 +39,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from protocol.uuid import uuid_to_string
 
 GROUP = "bench"
 TOPIC = "bench"
@@ -133,6 +140,74 @@ async def rebalance(options: argparse.Namespace) -> Figures:
     return {"seconds": statistics.median(times), "slowest_s": max(times), "rebalances": options.count}
 
 
+class ConsumerMember:
+    """One member of a consumer group (KIP-848). It heartbeats when it is told to, and gives up at once what it must."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.id = uuid_to_string(uuid4().bytes)
+        self.epoch = 0
+        self.owned: list[TopicPartitions] = []
+        self.is_reported = False
+        """Whether the coordinator knows what the member owns."""
+
+    async def heartbeat(self) -> None:
+        """Join, or report what is owned, and adopt the assignment of the answer."""
+        joins = self.epoch == 0
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=self.id,
+            member_epoch=self.epoch,
+            rebalance_timeout_ms=60_000 if joins else -1,
+            subscribed_topic_names=[TOPIC] if joins else None,
+            topic_partitions=self.owned if joins or not self.is_reported else None,
+        )
+        answer = await self.connection.call(request, ConsumerGroupHeartbeatResponse, timeout_s=60)
+        if answer.error_code != ErrorCode.NONE:
+            raise SystemExit(f"benchmarks: ConsumerGroupHeartbeat: {ErrorCode(answer.error_code).name}")
+        self.epoch = answer.member_epoch
+        self.is_reported = answer.assignment is None
+        if answer.assignment is not None:
+            self.owned = answer.assignment.topic_partitions
+
+    async def leave(self) -> None:
+        request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=self.id, member_epoch=-1)
+        await self.connection.call(request, ConsumerGroupHeartbeatResponse, timeout_s=60)
+        self.epoch, self.owned, self.is_reported = 0, [], False
+
+    @property
+    def partitions(self) -> int:
+        return sum(len(topic.partitions) for topic in self.owned)
+
+
+async def consumer_rebalance(options: argparse.Namespace) -> Figures:
+    """One member leaves and joins again: until all partitions have an owner and all members are in one epoch."""
+    connections = [await connect(options) for _ in range(options.members)]
+    await find_coordinator(connections[0])
+    members = [ConsumerMember(connection) for connection in connections]
+
+    async def settle() -> None:
+        while True:
+            await asyncio.gather(*(member.heartbeat() for member in members))
+            is_one_epoch = len({member.epoch for member in members}) == 1
+            is_known = all(member.is_reported for member in members)
+            if is_one_epoch and is_known and sum(member.partitions for member in members) == options.partitions:
+                return
+
+    await settle()
+    announce("ready")
+    times = []
+    for number in range(options.count):
+        began = time.monotonic()
+        await members[number % len(members)].leave()
+        await settle()
+        times.append(time.monotonic() - began)
+    finished(began)
+    for connection in connections:
+        await connection.close()
+    return {"seconds": statistics.median(times), "slowest_s": max(times), "rebalances": options.count}
+
+
 async def commits(options: argparse.Namespace) -> Figures:
     """Offsets of `--partitions` partitions a request, IN_FLIGHT requests at a time, to keys that come round again
     after `--keys` commits; afterwards the group is asked for what it has.
@@ -222,6 +297,7 @@ async def transactions(options: argparse.Namespace) -> Figures:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], Coroutine[Any, Any, Figures]]] = {
     "rebalance": rebalance,
+    "consumer-rebalance": consumer_rebalance,
     "commits": commits,
     "loaded": loaded,
     "transactions": transactions,

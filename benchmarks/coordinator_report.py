@@ -15,13 +15,21 @@ def _of(cases: Results, kind: str) -> list[tuple[str, Results]]:
 
 
 def _rebalances(cases: Results) -> list[str]:
+    return [
+        *_rebalances_of(cases, "rebalance", "Rebalance", "all join again and sync"),
+        *_rebalances_of(
+            cases, "consumer rebalance", "Rebalance (KIP-848)", "one of them leaves and joins again, one partition each"
+        ),
+    ]
+
+
+def _rebalances_of(cases: Results, kind: str, title: str, what: str) -> list[str]:
     rows = []
-    for members, one in _of(cases, "rebalance"):
+    for members, one in _of(cases, kind):
         cpu_ms = one["cpu_s"] / one["rebalances"] * 1000
         cells = [f"{one['seconds'] * 1000:.1f}", f"{one['slowest_s'] * 1000:.1f}", f"{cpu_ms:.1f}"]
         rows.append(row([f"{members} members", *cells]))
-    columns = ["all join again and sync", "median ms", "slowest ms", "ms CPU"]
-    return [*heading("Rebalance", columns), *rows] if rows else []
+    return [*heading(title, [what, "median ms", "slowest ms", "ms CPU"]), *rows] if rows else []
 
 
 def _commits(cases: Results) -> list[str]:

@@ -19,7 +19,7 @@ from benchmarks.coordinator_load import TOPIC
 from benchmarks.run import Load
 from benchmarks.server import Ottla, Server
 
-MEMBERS = (2, 20, 200)
+MEMBERS = (2, 20, 200, 1000)
 RECORDS = (1, 100)
 PARTITIONS = (1, 100)
 
@@ -37,7 +37,12 @@ class Coordinator(Ottla):
     name = "coordinator"
 
     def command(self) -> list[str]:
-        settings = {"group.initial.rebalance.delay.ms": "0", "log.cleaner.enable": "false"}
+        settings = {
+            "group.initial.rebalance.delay.ms": "0",
+            "group.consumer.max.size": "2147483647",
+            "group.coordinator.rebalance.protocols": "classic,consumer",
+            "log.cleaner.enable": "false",
+        }
         return [*super().command(), *(part for pair in settings.items() for part in ("--set", "=".join(pair)))]
 
 
@@ -49,6 +54,15 @@ def rebalances(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, F
     for members, _ in itertools.product(MEMBERS, range(options.rounds)):
         with Coordinator(base) as server:
             yield f"rebalance {members}", load(server, "rebalance", members=members, count=options.rebalances)
+
+
+def consumer_rebalances(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
+    """Groups of the protocol of KIP-848, with a partition for each member."""
+    for members, _ in itertools.product(MEMBERS, range(options.rounds)):
+        with Coordinator(base) as server:
+            server.create_topic(TOPIC, members)
+            case = {"members": members, "partitions": members, "count": options.rebalances}
+            yield f"consumer rebalance {members}", load(server, "consumer-rebalance", **case)
 
 
 def commits(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
@@ -85,6 +99,7 @@ def transactions(base: Path, options: argparse.Namespace) -> Iterator[tuple[str,
 
 CASES: dict[str, Case] = {
     "rebalances": rebalances,
+    "consumer-rebalances": consumer_rebalances,
     "commits": commits,
     "loading": loading,
     "transactions": transactions,
