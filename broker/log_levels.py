@@ -2,7 +2,7 @@
 
 Kafka's levels are FATAL, ERROR, WARN, INFO, DEBUG and TRACE. Python has no TRACE: it is the number 5. A logger is
 named after its Python module; the name of a package is a logger for all modules below it. `root` is the root logger. A
-change is lost when the process ends, as in Kafka.
+change is lost when the process ends, as in Kafka. Errors have Kafka's wording, because tools print them.
 """
 
 from __future__ import annotations
@@ -69,26 +69,29 @@ def full_name(name: str, known: Collection[str]) -> str:
 def _check(name: str, operation: int, level: str | None, known: Iterable[str]) -> None:
     if operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
         which = AlterOperation(operation).name
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"{which} is not allowed for the level of a logger")
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, f"{which} operation is not allowed for the BROKER_LOGGER resource"
+        )
     if operation not in (AlterOperation.SET, AlterOperation.DELETE):
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"{name}: there is no operation {operation}")
+        why = f"Unknown operation type {operation} is not allowed for the BROKER_LOGGER resource"
+        raise RequestError(ErrorCode.INVALID_REQUEST, why)
     if name not in known:
-        raise RequestError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist{_hint(name, known)}")
+        raise RequestError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!{_hint(name, known)}")
     if operation == AlterOperation.DELETE:
         if name == ROOT:
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"the level of the {ROOT} logger cannot be removed, only set")
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Removing the log level of the {ROOT} logger is not allowed")
     elif level is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} needs a level")
     elif level not in LEVELS:
-        levels = ", ".join(LEVELS)
-        raise RequestError(ErrorCode.INVALID_CONFIG, f"{name}={level}: the level must be one of {levels}")
+        why = f"Cannot set the log level of {name} to {level} as it is not a supported log level. Valid log levels are "
+        raise RequestError(ErrorCode.INVALID_CONFIG, why + ", ".join(LEVELS))
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
     if name.startswith(("kafka.", "org.apache.")):
-        return ": Ottla's loggers are named after its Python modules; DescribeConfigs lists them"
+        return " Ottla's loggers are named after its Python modules; DescribeConfigs lists them"
     close = get_close_matches(name, list(known), 1, 0.7)
-    return f"; the nearest is {close[0]}" if close else ""
+    return f" The nearest is {close[0]}" if close else ""
 
 
 def _effective_level(name: str) -> int:

@@ -73,7 +73,7 @@ class ConfigChanges:
                 continue
             try:
                 if levels_of is not None and resource_type == ConfigResource.BROKER_LOGGER:
-                    self._check_logger_broker(name)
+                    self._check_logger_broker("Node id", name)
                     alter_levels(levels_of(resource), validate_only=validate_only)
                 else:
                     await self._alter(resource_type, name, change_of(resource), validate_only=validate_only)
@@ -135,7 +135,9 @@ class ConfigChanges:
                 return dynamic.describe_cluster_wide(names)
             return dynamic.describe_broker(names)
         if resource_type == ConfigResource.BROKER_LOGGER:
-            self._check_logger_broker(name)
+            if not name:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            self._check_logger_broker("Broker id", name)
             levels = logger_levels()
             wanted = {full_name(one, levels) for one in names} if names else levels.keys()
             return [DescribedConfig.of_logger(one, level) for one, level in levels.items() if one in wanted]
@@ -162,10 +164,13 @@ class ConfigChanges:
             )
         return self._services.broker_id
 
-    def _check_logger_broker(self, name: str) -> None:
-        """Raise RequestError unless the name is this broker's id: only the broker itself knows its loggers."""
-        if not name:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    def _check_logger_broker(self, what: str, name: str) -> None:
+        """Raise RequestError unless the name is this broker's id: only the broker itself knows its loggers.
+
+        what: what Kafka's error of this API calls the id.
+        """
+        if not name.removeprefix("-").isdecimal():
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"{what} must be an integer, but it is: {name}")
         if name != str(self._services.broker_id):
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,

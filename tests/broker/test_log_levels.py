@@ -100,20 +100,38 @@ def test_a_level_between_two_of_kafkas_is_shown_as_the_lower_one():
             INVALID,
             "named after its Python modules",
         ),
-        (ConfigOperation.SET, "broker.settings.stores", "DEBUG", INVALID, f"the nearest is {NAME}"),
-        (ConfigOperation.DELETE, "no.such.logger", None, INVALID, "does not exist"),
+        (ConfigOperation.SET, "broker.settings.stores", "DEBUG", INVALID, f"does not exist! The nearest is {NAME}"),
+        (ConfigOperation.DELETE, "no.such.logger", None, INVALID, "Logger no.such.logger does not exist!"),
         (
             ConfigOperation.SET,
             NAME,
             "debug",
             INVALID,
-            "must be one of FATAL, ERROR, WARN, INFO, DEBUG",
+            "debug as it is not a supported log level. Valid log levels are FATAL, ERROR, WARN, INFO, DEBUG, TRACE$",
         ),
-        (ConfigOperation.SET, NAME, "WARNING", INVALID, "must be one of"),
+        (ConfigOperation.SET, NAME, "WARNING", INVALID, "to WARNING as it is not a supported log level"),
         (ConfigOperation.SET, NAME, None, InvalidRequestError, "needs a level"),
-        (ConfigOperation.APPEND, NAME, "DEBUG", InvalidRequestError, "APPEND is not allowed"),
-        (ConfigOperation.SUBTRACT, NAME, "DEBUG", InvalidRequestError, "SUBTRACT is not allowed"),
-        (ConfigOperation.DELETE, "root", None, InvalidRequestError, "cannot be removed"),
+        (
+            ConfigOperation.APPEND,
+            NAME,
+            "DEBUG",
+            InvalidRequestError,
+            "APPEND operation is not allowed for the BROKER_LOGGER",
+        ),
+        (
+            ConfigOperation.SUBTRACT,
+            NAME,
+            "DEBUG",
+            InvalidRequestError,
+            "SUBTRACT operation is not allowed for the BROKER_LOGGER",
+        ),
+        (
+            ConfigOperation.DELETE,
+            "root",
+            None,
+            InvalidRequestError,
+            "Removing the log level of the root logger is not",
+        ),
     ],
 )
 async def test_refused_changes_change_nothing(admin, operation, name, value, error, message):
@@ -122,16 +140,23 @@ async def test_refused_changes_change_nothing(admin, operation, name, value, err
     assert logging.getLogger("broker.broker").level == logging.NOTSET
 
 
-@pytest.mark.parametrize("name", ["", "1", "zero"])
-async def test_only_the_broker_itself_answers(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "of_describe", "of_alter"),
+    [
+        ("", "Broker id must not be empty", "Node id must be an integer, but it is: "),
+        ("1", "Unexpected broker id, expected 0, but received 1", "Unexpected broker id, expected 0, but received 1"),
+        ("zero", "Broker id must be an integer, but it is: zero", "Node id must be an integer, but it is: zero"),
+    ],
+)
+async def test_only_the_broker_itself_answers(tmp_path, name, of_describe, of_alter):
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         asked = DescribeConfigsResource(resource_type=LOGGER, resource_name=name, configuration_keys=None)
         (described,) = (await client.call(DescribeConfigsRequest(resources=[asked]))).results
         changed = ChangedResource(resource_type=LOGGER, resource_name=name, configs=[])
         (altered,) = (await client.call(IncrementalAlterConfigsRequest(resources=[changed]))).responses
-        for answer in (described, altered):
+        for answer, message in ((described, of_describe), (altered, of_alter)):
             assert answer.error_code == ErrorCode.INVALID_REQUEST
-            assert "roker id" in answer.error_message
+            assert answer.error_message == message
 
 
 async def test_the_older_api_cannot_change_levels(tmp_path):
