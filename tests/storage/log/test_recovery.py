@@ -389,6 +389,7 @@ def test_an_epoch_without_records_that_the_file_still_has_gives_way_to_a_record(
     log.append_as_follower(leader.read(3, 1000, max_offset=4).records.read(0, 1000))
     expected = [(1, 0), (2, 3)] if epoch == 2 else [(1, 0)]
     assert log.leader_epochs.entries == expected
+    assert "3 3" not in file.read_text().splitlines()
     if clean:
         log.close()
     assert reopen(log.directory, clean=clean).leader_epochs.entries == expected
