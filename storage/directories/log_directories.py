@@ -42,9 +42,9 @@ class LogDirectories:
         `check_left` may have changed.
         """
         self.all = [LogDirectory(fs, path) for path in paths]
-        self.on_room: Callable[[], None] = lambda: None
         self.on_refused: Callable[[], None] = lambda: None
         """Called for each write that is refused for lack of room, after the directory is marked as full."""
+        self.on_room: Callable[[], None] = lambda: None
         """Called when a full directory has room again."""
         self._fs = fs
         self._now_ms = now_ms
