@@ -1,7 +1,8 @@
 """A wheel whose packages are moved into one package: paths, sources, metadata and the RECORD.
 
 In the wheel of setuptools, `storage/log/log.py` is at the top. In the relocated wheel it is `ottla/storage/log/log.py`,
-and what imports it says `from ottla.storage.log.log import Log`. The packages of `KEPT` stay where they are.
+and what imports it says `from ottla.storage.log.log import Log`. The packages of `KEPT` stay where they are. Scripts
+and styles become smaller.
 """
 
 import base64
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from build_backend.assets import is_asset, minified
 from build_backend.relocation import Relocation
 
 HOME: Final = "ottla"
@@ -36,7 +38,7 @@ def module_name(path: str) -> str:
 
 
 def relocate_wheel(plain: Path, relocated: Path) -> None:
-    """Write the relocated copy of a wheel. Raises WheelError, and RelocationError for a source.
+    """Write the relocated copy of a wheel. Raises WheelError, RelocationError for a source, AssetError for a script.
 
     The result depends only on the content of the wheel: two builds of the same wheel are equal, byte by byte.
     """
@@ -81,6 +83,8 @@ def _relocated_data(path: str, data: bytes, relocation: Relocation) -> bytes:
             return "".join(f"{_relocated_entry_point(line, relocation)}\n" for line in lines).encode()
         case None if path.endswith((".py", ".pyi")):
             return relocation.rewrite(data.decode(), path).encode()
+        case None if is_asset(path):
+            return minified(data, path)
     return data
 
 

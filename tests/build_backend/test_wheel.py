@@ -7,8 +7,10 @@ import subprocess
 import sys
 import zipfile
 
+import minify
 import pytest
 
+from build_backend.assets import AssetError
 from build_backend.wheel import WheelError, relocate_wheel
 from support.broker import ROOT
 from support.checkout import checkout_only
@@ -90,6 +92,29 @@ def test_two_files_for_one_path_are_refused(tmp_path):
     plain = wheel(tmp_path / "plain.whl", **{"ottla/storage/errors.py": ""})
     with pytest.raises(WheelError, match=r"storage/errors\.py would replace ottla/storage/errors\.py"):
         relocate_wheel(plain, tmp_path / "relocated.whl")
+
+
+def test_scripts_and_styles_are_smaller(tmp_path):
+    script = "// Adds.\nexport function sum(first, second) {\n  return first + second;\n}\n"
+    files = {"storage/static/sum.js": script, "storage/static/sum.css": "a {\n  color: red;\n}\n"}
+    relocate_wheel(wheel(tmp_path / "plain.whl", **files), tmp_path / "relocated.whl")
+    with zipfile.ZipFile(tmp_path / "relocated.whl") as archive:
+        assert archive.read("ottla/storage/static/sum.js") == b"export function sum(e,t){return e+t}"
+        assert archive.read("ottla/storage/static/sum.css") == b"a{color:red}"
+
+
+def test_a_script_that_cannot_be_read_is_named(tmp_path):
+    plain = wheel(tmp_path / "plain.whl", **{"storage/static/broken.js": "const = 1;"})
+    with pytest.raises(AssetError, match=r"storage/static/broken\.js: unexpected ="):
+        relocate_wheel(plain, tmp_path / "relocated.whl")
+
+
+def test_scripts_stay_as_they_are_without_the_library(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, minify.__name__, None)
+    script = "// Nothing.\n"
+    relocate_wheel(wheel(tmp_path / "plain.whl", **{"storage/a.js": script}), tmp_path / "relocated.whl")
+    with zipfile.ZipFile(tmp_path / "relocated.whl") as archive:
+        assert archive.read("ottla/storage/a.js") == script.encode()
 
 
 @checkout_only
