@@ -7,6 +7,7 @@ looked for in a window, which moves down and grows until they are found.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from client.admin.admin import Admin
@@ -87,6 +88,12 @@ class PartitionLog:
             high = found[wanted - 1].offset + 1
         return Found(found[:wanted], start, high)
 
+    async def batch(self, wanted: int, offset: int, end: int) -> Found:
+        """Return the first records of the batch with this offset, at most `wanted`: no others are decoded."""
+        piece = await self._piece(offset, end, most=wanted, piece_bytes=1)  # a Fetch has at least one batch
+        records = [] if piece is None else piece.records
+        return Found(records, min((one.offset for one in records), default=offset), end)
+
     async def last(self, wanted: int, start: int, end: int) -> Found:
         """Return the last records before `end`, at most `wanted`."""
         found: list[StoredRecord] = []
@@ -124,21 +131,24 @@ class PartitionLog:
                 return None, used, size
         return records, max(used, 1), size
 
-    async def _piece(self, offset: int, end: int) -> Piece | None:
+    async def _piece(
+        self, offset: int, end: int, *, most: int | None = None, piece_bytes: int | None = None
+    ) -> Piece | None:
         """Return what one Fetch finds before `end`; None if there is nothing.
+
+        most: decode no more records.
 
         States of transactions are known for certain up to the last stable offset, which the first Fetch ends at.
         """
         for read_committed in (True, False) if self._shows_all else (True,):
             found = await self._admin.read_log(
-                self._partition, offset, max_bytes=self._piece_bytes, read_committed=read_committed
+                self._partition, offset, max_bytes=piece_bytes or self._piece_bytes, read_committed=read_committed
             )
             if not found.batches:
                 continue
             found = found._replace(batches=[one for one in found.batches if _begin(one) < end])
-            records = list(records_of(found, self._partition.partition, read_committed=read_committed))
-            if not self._shows_all:
-                records = [one for one in records if one.state != ABORTED]
+            decoded = records_of(found, self._partition.partition, read_committed=read_committed)
+            records = list(islice((one for one in decoded if self._shows_all or one.state != ABORTED), most))
             size = sum(one.size_bytes for one in found.batches)
             return Piece(records, found.batches[-1].next_offset, size)
         return None

@@ -20,7 +20,7 @@ MOST_IN_A_LOOK: Final = 100
 SAMPLE_PERIOD_S: Final = 1.0
 """Between two looks that skip records."""
 SAMPLE: Final = 10
-"""Records that such a look reads. With a filter it reads MOST_IN_A_LOOK: it shows only those that match."""
+"""Records that such a look decodes. With a filter it reads MOST_IN_A_LOOK: it shows only those that match."""
 
 
 class Look(NamedTuple):
@@ -53,8 +53,9 @@ class Tail:
         is_sample = is_too_much and self._is_behind
         self._is_behind = is_too_much
         self.period_s = SAMPLE_PERIOD_S if is_sample else PERIOD_S
-        most = SAMPLE if is_sample and self._wanted.is_empty else MOST_IN_A_LOOK
-        each = max(1, most // max(1, len(ranges)))
+        if is_sample and self._wanted.is_empty:
+            return await self._sample()
+        each = max(1, MOST_IN_A_LOOK // max(1, len(ranges)))
         skipped = 0
         for partition, at in ranges.items():
             begin = max(self.at[partition], at.end - each)
@@ -66,3 +67,13 @@ class Tail:
         self.at |= page.highs
         await self._wanted.prepare(page.records)
         return Look([one for one in page.records if self._wanted.matches(one)], skipped)
+
+    async def _sample(self) -> Look:
+        """Return the first records of the last batch of each partition: what is before them need not be decoded."""
+        ranges = self._log.ranges
+        new = {one: at.end - self.at[one] for one, at in ranges.items() if at.end > self.at[one]}
+        found = await self._log.batches({one: ranges[one].end - 1 for one in new}, max(1, SAMPLE // len(new)))
+        records = [one for one in found if one.offset >= self.at[one.partition]]
+        self.at |= {one: ranges[one].end for one in new}
+        await self._wanted.prepare(records)
+        return Look(records, sum(new.values()) - len(records))

@@ -123,8 +123,18 @@ class TopicLog:
             highs[partition] = page.high if all_shown else max(offsets, default=lows[partition] - 1) + 1
         return Page(records, lows, highs)
 
-    async def _each(self, read: Callable[[int], Coroutine[Any, Any, Found]]) -> dict[int, Found]:
-        """Read all partitions, a few at once of each leader."""
+    async def batches(self, at: Bounds, limit: int) -> list[StoredRecord]:
+        """Return the first records of the batch with this offset in each partition, oldest first.
+
+        limit: records of each partition. No others are decoded.
+        """
+        found = await self._each(lambda one: self.log(one).batch(limit, at[one], self.ranges[one].end), at)
+        return _oldest({one: page.records for one, page in found.items()}, None)
+
+    async def _each(
+        self, read: Callable[[int], Coroutine[Any, Any, Found]], partitions: Iterable[int] | None = None
+    ) -> dict[int, Found]:
+        """Read partitions, by default all, a few at once of each leader."""
         found: dict[int, Found] = {}
         places = defaultdict[int, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
 
@@ -132,7 +142,7 @@ class TopicLog:
             async with places[self._topic.partitions[partition].leader]:
                 found[partition] = await read(partition)
 
-        await asyncio.gather(*[self._guarded([one], one_of(one)) for one in self.ranges])
+        await asyncio.gather(*[self._guarded([one], one_of(one)) for one in partitions or self.ranges])
         return found
 
     async def _guarded(self, partitions: list[int], work: Coroutine[Any, Any, None]) -> None:

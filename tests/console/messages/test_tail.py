@@ -17,6 +17,7 @@ class GrowingLog:
     def __init__(self):
         self.ranges = {0: Range(0, 0)}
         self.growth = []
+        self.batch_size = 50
 
     async def refresh_ends(self):
         self.ranges[0] = Range(0, self.ranges[0].end + self.growth.pop(0))
@@ -24,6 +25,10 @@ class GrowingLog:
     async def newer(self, begin, limit, *, is_whole):
         high = min(begin[0] + limit, self.ranges[0].end)
         return Page(list(range(begin[0], high)), begin, {0: high})
+
+    async def batches(self, at, limit):
+        begin = at[0] - at[0] % self.batch_size
+        return [SimpleNamespace(partition=0, offset=begin + one, key=None, value=None) for one in range(limit)]
 
 
 def tail_of(query):
@@ -49,6 +54,15 @@ async def test_a_fast_topic_becomes_a_sample_and_a_slow_one_is_whole_again():
         (30, 0, PERIOD_S),
     ]
     assert tail.at == {0: log.ranges[0].end}
+
+
+async def test_a_sample_shows_no_record_twice():
+    log, tail = tail_of({})
+    log.batch_size = 10_000
+    assert await looks(log, tail, [5000, 4000]) == [
+        (MOST_IN_A_LOOK, 4900, PERIOD_S),
+        (0, 4000, SAMPLE_PERIOD_S),
+    ]
 
 
 async def test_a_tail_with_a_filter_reads_more_than_a_sample():
