@@ -127,7 +127,7 @@ class Admin(
             for topic in response.topics:
                 if topic.error_code and names is not None:
                     raise error_for(topic.error_code, context=f"topic {topic.name}")
-            answered = Metadata().updated(response).topics
+            answered = self._cluster.metadata.topics if names is None else Metadata().updated(response).topics
             return {name: answered[name] for name in sorted(answered)}
 
         return await self._cluster.retry(ask, timeout_s=self._timeout_s)

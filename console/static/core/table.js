@@ -104,11 +104,13 @@ export class Table {
 
 const classes = (column) => [column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;
 
+const collator = new Intl.Collator(undefined, { numeric: true }); // localeCompare would make one for each comparison
+
 function compare(a, b) {
   if (a === b) return 0;
   if (a === null || a === undefined) return -1;
   if (b === null || b === undefined) return 1;
-  return typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
+  return typeof a === "string" ? collator.compare(a, b) : a - b;
 }
 
 function setSpace(row, height, columns) {
