@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
 from client.admin.admin import Admin
-from client.producer.producer import Producer
+
+if TYPE_CHECKING:
+    from client.producer.producer import Producer
 
 API_TIMEOUT_MS: Final = 15_000
 """How long a call of the admin client may take, with all retries: its `default_api_timeout_ms`."""

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from console.inspection.rebalances import RebalanceInspection
-from console.inspection.registry import RegistryInspection
-from console.inspection.replication import ReplicationInspection
-from console.inspection.storage import StorageInspection
+if TYPE_CHECKING:
+    from console.inspection.rebalances import RebalanceInspection
+    from console.inspection.registry import RegistryInspection
+    from console.inspection.replication import ReplicationInspection
+    from console.inspection.storage import StorageInspection
 
 
 class Traffic(NamedTuple):

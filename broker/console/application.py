@@ -19,22 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from broker.console.clients import clients_of
 from broker.console.cluster import describe_cluster
 from broker.console.guard import Guard, request_rights
 from broker.console.http_serving import add_security_headers, serve
-from broker.console.inside import BrokerInside
 from broker.console.readiness import reason_not_ready
-from broker.console.schemas import schema_cache
 from broker.settings.console_checks import OFF
 from console.application import add_console
+from console.late import Late
 from console.rest.bodies import MAX_BODY
-from console.services import ConsoleServices
 
 if TYPE_CHECKING:
     from broker.console.exposition import Exposition
     from broker.console.server import ConsoleServer
     from broker.network.listener_tls import ListenerTls
+    from console.services import ConsoleServices
 
 
 async def start(
@@ -59,7 +57,7 @@ class Console:
         self._version = _version()
         self._exposition: Exposition | None = None
         self._guard = Guard(server)
-        self._clients = clients_of(server.broker)
+        self._services = Late(self._make_services)
 
     def application(self) -> web.Application:
         """Return the application with all paths, the guard and the security headers."""
@@ -72,14 +70,17 @@ class Console:
         if self._server.config.ottla_console_mode == OFF:
             return application
         routes.add_get("/api/cluster", self._cluster)
-        inside = BrokerInside(self._server.services, self._server.broker.acceptors)
-        services = ConsoleServices(self._clients, inside, schemas=schema_cache(self._server.config))
-        add_console(application, services, lambda _: request_rights.get())
+        add_console(application, self._services, lambda _: request_rights.get())
         return application
+
+    async def _make_services(self) -> ConsoleServices:
+        return (await asyncio.to_thread(_import_services))(self._server)
 
     async def close(self) -> None:
         """Close the clients. Nothing waits for requests that they have sent: the broker is stopping."""
-        await self._clients.abort()
+        self._services.cancel()
+        if self._services.made is not None:
+            await self._services.made.clients.abort()
 
     async def _health(self, request: web.Request) -> web.Response:
         return _text("alive\n")
@@ -126,6 +127,12 @@ def _make_exposition(server: ConsoleServer, version: str) -> Exposition:
     from broker.console.exposition import Exposition  # prometheus_client takes 25 ms and 5 MB
 
     return Exposition(server.services, server.broker.acceptors, version)
+
+
+def _import_services() -> Callable[[ConsoleServer], ConsoleServices]:
+    from broker.console.mounted import services_of  # the client takes 50 ms
+
+    return services_of
 
 
 def _version() -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from client.admin.admin import Admin
-from client.producer.producer import Producer
 from console.clients import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Clients
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from client.producer.producer import Producer
 
 CLIENT_ID: Final = "ottla-console"
 """The client id of the console's requests: quotas can name it."""
@@ -33,6 +33,8 @@ def clients_of(broker: Broker) -> Clients:
         )
 
     def producer() -> Producer:
+        from client.producer.producer import Producer  # takes 20 ms, and the first page does not need it
+
         return Producer(**broker.options_of_clients(), client_id=CLIENT_ID, allow_auto_create_topics=False)
 
     return Clients(admin, producer)

@@ -13,9 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from client.schemas.codec import Codec, SchemaError
-from client.schemas.registered import codec_of_registered
 from client.schemas.registry import RegisteredSchema, SchemaRegistry, UnknownSchemaError, UnreachableError
-from console.decoding.json_keywords import RE2_KEYWORDS
 
 WAIT_S: Final = 3.0
 """How long a request waits for schemas. They go on loading, for the next request."""
@@ -156,6 +154,9 @@ class SchemaCache:
 
 
 async def _loaded(schema: RegisteredSchema) -> Loaded:
+    from client.schemas.registered import codec_of_registered  # takes 20 ms, and the first page does not need it
+    from console.decoding.json_keywords import RE2_KEYWORDS
+
     try:
         return Loaded(schema, await codec_of_registered(schema, keywords=RE2_KEYWORDS), None)
     except SchemaError as error:

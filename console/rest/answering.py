@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
-from pydantic import ValidationError
 
 from client.errors import KafkaError
 from console.clients import API_TIMEOUT_MS
 from console.rest.bodies import Body
 from console.rest.call import Call
 from console.rest.errors import BROKER_NOT_AVAILABLE, NOT_AUTHORIZED, RestError, not_found, rest_error
-from console.rest.models import Answer, Asked, ErrorAnswer
 from console.rest.operation import ApiOperation, Parameter
 from console.rights import Rights
-from console.services import ConsoleServices
+
+if TYPE_CHECKING:
+    from console.rest.models import Answer
+    from console.rest.plain_answer import PlainAnswer
+    from console.services import ConsoleServices
 
 JSON: Final = "application/json"
 RightsOf = Callable[[web.Request], Rights]
 """Returns the rights of the sender of a request."""
+_HEADERS: Final = {"Cache-Control": "no-store"}
 
 logger = logging.getLogger(__name__)
 
@@ -51,20 +55,24 @@ def answerer(
     return answer
 
 
-def json_response(found: Answer | None, status: int) -> web.Response:
+def json_response(found: Answer | PlainAnswer | None, status: int) -> web.Response:
     """Return an answer with this body; None: without a body."""
-    headers = {"Cache-Control": "no-store"}
     if found is None:
-        return web.Response(status=status, headers=headers)
-    body = found.model_dump_json(by_alias=True).encode()
-    response = web.Response(body=body, status=status, content_type=JSON, headers=headers)
+        return web.Response(status=status, headers=_HEADERS)
+    return _response(found.to_json(), status)
+
+
+def _response(body: bytes, status: int) -> web.Response:
+    response = web.Response(body=body, status=status, content_type=JSON, headers=_HEADERS)
     response.enable_compression()
     return response
 
 
 def error_response(error: RestError) -> web.Response:
     """Return the answer for an error."""
-    answer = json_response(ErrorAnswer(error_code=error.code, message=error.message), error.status)
+    found = {"error_code": error.code, "message": error.message}
+    body = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+    answer = _response(body, error.status)
     if error.retry_after_s is not None:
         answer.headers["Retry-After"] = str(error.retry_after_s)
     return answer
@@ -99,6 +107,8 @@ async def _call(
         if request.content_type != JSON:
             raise RestError(415, f"The Content-Type of this request must be {JSON}.")
         if not operation.is_stream:
+            from console.rest.models import parsed  # pydantic takes 100 ms, and the first page does not need it
+
             asked = parsed(operation.takes, await _read(body, request))
     try:
         async with asyncio.timeout(API_TIMEOUT_MS / 1000):
@@ -116,15 +126,6 @@ async def _read(body: Body, request: web.Request) -> bytes:
     if not found:
         raise RestError(400, "Request body is empty. Data is required.")
     return found
-
-
-def parsed(model: type[Asked], body: bytes) -> Asked:
-    """Return the body of a request. Raises RestError with the first names and rules that are broken."""
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        problems = [f"{'.'.join(map(str, one['loc'])) or 'the body'}: {one['msg']}" for one in error.errors()[:3]]
-        raise RestError(400, "; ".join(problems)) from None
 
 
 def _query(request: web.Request, parameters: tuple[Parameter, ...]) -> dict[str, str]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from client.admin.admin import Admin
 from client.wire.metadata import PartitionMetadata, TopicMetadata
 from console.rest.errors import PARTITION_NOT_FOUND, RestError, not_found
-from console.rest.models import Asked
-from console.rest.place import Place, cluster_place
 from console.rights import Rights
-from console.services import ConsoleServices
 from security.acls.types import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from console.rest.models import Asked
+    from console.rest.place import Place
+    from console.services import ConsoleServices
 
 
 class Call:
@@ -42,6 +44,8 @@ class Call:
     @property
     def place(self) -> Place:
         """The place of the cluster in `/v3`."""
+        from console.rest.place import cluster_place  # pydantic takes 100 ms, and the first page does not need it
+
         return cluster_place(str(self.request.url.origin()), self.cluster_id)
 
     @property

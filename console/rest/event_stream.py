@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from console.rest.errors import RestError
-from console.rest.models import Answer
 
 if TYPE_CHECKING:
     from console.rest.call import Call
+    from console.rest.models import Answer
 
 MAX_STREAMS: Final = 64
 MAX_STREAM_S: Final = 600.0
@@ -58,7 +58,7 @@ class EventStream:
 
     async def send(self, name: str, data: Answer) -> None:
         """Send one event. Waits while the reader does not read. Raises ConnectionError if it is gone."""
-        await self._write(f"event: {name}\ndata: {data.model_dump_json(by_alias=True)}\n\n")
+        await self._write(b"event: %b\ndata: %b\n\n" % (name.encode(), data.to_json()))
 
     async def ticks(
         self, period_s: float | Callable[[], float], changed: asyncio.Event | None = None
@@ -82,16 +82,16 @@ class EventStream:
                     changed.clear()
                 yield
             if self._loop.time() - self._sent_s >= KEEP_ALIVE_S:
-                await self._write(": nothing new\n\n")
+                await self._write(b": nothing new\n\n")
 
     @property
     def _is_over(self) -> bool:
         transport = self._request.transport
         return transport is None or transport.is_closing() or self._loop.time() >= self._ends_s
 
-    async def _write(self, text: str) -> None:
+    async def _write(self, event: bytes) -> None:
         self._sent_s = self._loop.time()
-        await self.response.write(text.encode())
+        await self.response.write(event)
 
 
 @contextlib.asynccontextmanager

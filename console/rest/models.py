@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from console.rest.errors import RestError
 
 
 class Answer(BaseModel):
@@ -15,11 +17,24 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(defer_build=True)
 
+    def to_json(self) -> bytes:
+        """Return the body of the answer."""
+        return self.model_dump_json(by_alias=True).encode()
+
 
 class Asked(BaseModel):
     """A part of a request."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+def parsed(model: type[Asked], body: bytes) -> Asked:
+    """Return the body of a request. Raises RestError with the first names and rules that are broken."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, one['loc'])) or 'the body'}: {one['msg']}" for one in error.errors()[:3]]
+        raise RestError(400, "; ".join(problems)) from None
 
 
 A = TypeVar("A", bound=Answer)

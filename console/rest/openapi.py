@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from inspect import getdoc
 from typing import Any, Final
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
 
 from console.rest.answering import JSON
 from console.rest.event_stream import CONTENT_TYPE as EVENTS
@@ -27,6 +26,9 @@ _ERRORS: Final = {
 }
 _BODY_ERRORS: Final = {"413": "The body is too large.", "415": f"The Content-Type is not {JSON}."}
 
+References = dict[type, dict[str, Any]]
+"""The schema that refers to the schema of a model."""
+
 
 def openapi_document(tables: Mapping[str, Iterable[ApiOperation]], version: str) -> dict[str, Any]:
     """Return the document, as JSON.
@@ -34,10 +36,10 @@ def openapi_document(tables: Mapping[str, Iterable[ApiOperation]], version: str)
     tables: the operations below each root, such as `/v3`. version: of this program.
     """
     rows = [(root, one) for root, table in tables.items() for one in table]
-    schemas = _schemas([one for _, one in rows])
+    references, schemas = _schemas([one for _, one in rows])
     paths: dict[str, dict[str, Any]] = {}
     for root, one in rows:
-        paths.setdefault(root + one.path, {})[one.method.lower()] = _operation(one)
+        paths.setdefault(root + one.path, {})[one.method.lower()] = _operation(one, references)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -50,34 +52,37 @@ def openapi_document(tables: Mapping[str, Iterable[ApiOperation]], version: str)
     }
 
 
-def _schemas(rows: list[ApiOperation]) -> dict[str, Any]:
-    """Return the schemas of all models: of requests as they are validated, of answers as they are sent."""
+def _schemas(rows: list[ApiOperation]) -> tuple[References, dict[str, Any]]:
+    """Return the schemas of all models, of requests as they are validated and of answers as they are sent, by name.
+
+    The name in a reference is longer than that of the model if two models of this name differ.
+    """
     taken = {one.takes for one in rows if one.takes is not None}
     given = (
         {one.answers for one in rows if one.answers is not None}
         | {one.events for one in rows if one.events is not None}
         | {ErrorAnswer}
     )
-    models: list[tuple[type[BaseModel], Any]] = [
-        *((one, "validation") for one in sorted(taken, key=lambda one: one.__name__)),
-        *((one, "serialization") for one in sorted(given, key=lambda one: one.__name__)),
+    models: list[tuple[type, Any, TypeAdapter[Any]]] = [
+        *((one, "validation", TypeAdapter(one)) for one in sorted(taken, key=lambda one: one.__name__)),
+        *((one, "serialization", TypeAdapter(one)) for one in sorted(given, key=lambda one: one.__name__)),
     ]
-    _, document = models_json_schema(models, ref_template=_REFERENCE)
-    found: dict[str, Any] = document["$defs"]
-    return found
+    made, document = TypeAdapter.json_schemas(models, ref_template=_REFERENCE)
+    references = {model: reference for (model, _), reference in made.items() if isinstance(model, type)}
+    return references, document["$defs"]
 
 
-def _operation(row: ApiOperation) -> dict[str, Any]:
+def _operation(row: ApiOperation, references: References) -> dict[str, Any]:
     description = " ".join((getdoc(row.handler) or "").split())
     found: dict[str, Any] = {
         "operationId": getattr(row.handler, "__name__", row.path),
         "summary": description.partition(". ")[0].removesuffix("."),
         "description": description,
         "parameters": [*_of_path(row), *_of_query(row)],
-        "responses": _responses(row),
+        "responses": _responses(row, references),
     }
     if row.takes is not None:
-        found["requestBody"] = {"required": True, "content": _content(row.takes)}
+        found["requestBody"] = {"required": True, "content": _content(references[row.takes])}
     return found
 
 
@@ -100,18 +105,21 @@ def _of_query(row: ApiOperation) -> list[dict[str, Any]]:
     ]
 
 
-def _responses(row: ApiOperation) -> dict[str, Any]:
+def _responses(row: ApiOperation, references: References) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": "Done."}
     if row.answers is not None:
-        answer["content"] = _content(row.answers)
+        answer["content"] = _content(references[row.answers])
     if row.events is not None:
-        answer["content"] = _content(row.events, EVENTS)
+        answer["content"] = _content(references[row.events], EVENTS)
     errors = _ERRORS | (_BODY_ERRORS if row.takes is not None else {})
     return {
         str(row.status): answer,
-        **{status: {"description": text, "content": _content(ErrorAnswer)} for status, text in errors.items()},
+        **{
+            status: {"description": text, "content": _content(references[ErrorAnswer])}
+            for status, text in errors.items()
+        },
     }
 
 
-def _content(model: type[BaseModel], content_type: str = JSON) -> dict[str, Any]:
-    return {content_type: {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}
+def _content(reference: dict[str, Any], content_type: str = JSON) -> dict[str, Any]:
+    return {content_type: {"schema": reference}}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from aiohttp import web
 
 from console.rest.call import Call
-from console.rest.models import Answer, Asked
 from security.acls.binding import CLUSTER_NAME
 from security.acls.types import Operation, ResourceType
 
-Handler = Callable[[Call], Awaitable[Answer | web.StreamResponse | None]]
+if TYPE_CHECKING:
+    from console.rest.models import Answer, Asked
+    from console.rest.plain_answer import PlainAnswer
+
+Handler: TypeAlias = "Callable[[Call], Awaitable[Answer | PlainAnswer | web.StreamResponse | None]]"
 """Returns the body of the answer, or a complete answer; None for an answer without a body."""
 
 
@@ -62,7 +65,7 @@ class ApiOperation(NamedTuple):
     """Below the root of the table: `/v3`, `/api/v1`."""
     handler: Handler
     right: Right
-    answers: type[Answer] | None = None
+    answers: type[Answer] | type[PlainAnswer] | None = None
     """The model of the body; None if there is none."""
     status: int = 200
     takes: type[Asked] | None = None

@@ -142,7 +142,7 @@ class ApiCounts(Answer):
     p99_seconds: float | None
 
 
-class Statistics(Answer):
+class BrokerCounts(Answer):
     """What an Ottla broker counts."""
 
     connections: dict[str, int]
@@ -156,7 +156,7 @@ class BrokerStatisticsAnswer(Answer):
     """The statistics of a broker; null with the reason if it does not tell them here."""
 
     broker_id: int
-    statistics: Statistics | None
+    statistics: BrokerCounts | None
     reason: str | None
 
 
@@ -304,7 +304,7 @@ async def get_statistics(call: Call) -> BrokerStatisticsAnswer:
         )
         return BrokerStatisticsAnswer(broker_id=broker_id, statistics=None, reason=reason)
     found = inside.statistics()
-    statistics = Statistics(**found._asdict() | {"apis": [ApiCounts(**one._asdict()) for one in found.apis]})
+    statistics = BrokerCounts(**found._asdict() | {"apis": [ApiCounts(**one._asdict()) for one in found.apis]})
     return BrokerStatisticsAnswer(broker_id=broker_id, statistics=statistics, reason=None)
 
 

@@ -6,14 +6,15 @@ Everything comes from the shared `Observer`; readers see the parts about topics 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from client.topic_partition import TopicPartition
 from client.wire.metadata import PartitionMetadata
 from console.rest.call import Call
-from console.rest.models import Answer
 from console.rest.operation import ApiOperation, Right
+from console.rest.plain_answer import PlainAnswer
 from console.watching.changes import Change
 from console.watching.snapshot import Snapshot
 from security.acls.types import Operation, ResourceType
@@ -23,7 +24,8 @@ SHOWN_GROUPS: Final = 8
 SHOWN_CHANGES: Final = 50
 
 
-class PartitionSummary(Answer):
+@dataclass
+class PartitionSummary(PlainAnswer):
     """A partition that is not as it should be."""
 
     topic: str
@@ -33,14 +35,16 @@ class PartitionSummary(Answer):
     isr: list[int]
 
 
-class Trouble(Answer):
+@dataclass
+class Trouble(PlainAnswer):
     """How many partitions have a problem, and the first of them."""
 
     count: int
     partitions: list[PartitionSummary]
 
 
-class Disk(Answer):
+@dataclass
+class Disk(PlainAnswer):
     """The log directories of a broker, in bytes. null: unknown."""
 
     broker_id: int
@@ -50,7 +54,8 @@ class Disk(Answer):
     failed_log_dirs: int
 
 
-class LaggingGroup(Answer):
+@dataclass
+class LaggingGroup(PlainAnswer):
     """A consumer group that has records left to read."""
 
     group_id: str
@@ -59,7 +64,8 @@ class LaggingGroup(Answer):
     lag: int
 
 
-class ChangeSeen(Answer):
+@dataclass
+class ChangeSeen(PlainAnswer):
     """A change of the cluster, with what it is about."""
 
     time_ms: int
@@ -69,21 +75,24 @@ class ChangeSeen(Answer):
     broker: int | None
 
 
-class RatePoint(Answer):
+@dataclass
+class RatePoint(PlainAnswer):
     """Rates per second up to a time. null: unknown."""
 
     time_ms: int
     values: list[float | None]
 
 
-class TrafficHistory(Answer):
+@dataclass
+class TrafficHistory(PlainAnswer):
     """Requests, bytes produced and bytes fetched per second of the broker that serves this console."""
 
     broker_id: int
     points: list[RatePoint]
 
 
-class Overview(Answer):
+@dataclass
+class Overview(PlainAnswer):
     """The answer of `/overview`."""
 
     time_ms: int

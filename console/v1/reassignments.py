@@ -108,7 +108,7 @@ class Plan(Answer):
     """Moves that the controller refused; the others have started."""
 
 
-class Assigned(Asked):
+class AssignedReplicas(Asked):
     """A partition and its new replicas, the preferred leader first."""
 
     topic: Name
@@ -119,7 +119,7 @@ class Assigned(Asked):
 class Assignment(Asked):
     """Partitions that get exactly these replicas."""
 
-    moves: Annotated[list[Assigned], Field(min_length=1, max_length=MAX_PARTITIONS)]
+    moves: Annotated[list[AssignedReplicas], Field(min_length=1, max_length=MAX_PARTITIONS)]
 
 
 class CancelledMoves(Asked):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from console.rest.call import Call
-from console.rest.models import Answer
 from console.rest.operation import ApiOperation, Right
+from console.rest.plain_answer import PlainAnswer
 from security.acls.types import Operation
 
 
-class Session(Answer):
+@dataclass
+class Session(PlainAnswer):
     """The answer of `/session`."""
 
     cluster_id: str

@@ -21,7 +21,7 @@ from security.acls.types import Operation, ResourceType
 MAX_GROUPS: Final = 500
 
 
-class GroupPartition(Answer):
+class TopicGroupPartition(Answer):
     """What a group has of a partition. null: no committed offset, unknown lag, no member."""
 
     partition: int
@@ -40,7 +40,7 @@ class TopicGroup(Answer):
     """The members that read this topic."""
     lag: int | None
     """The sum of the known lags; null if none is known."""
-    partitions: list[GroupPartition]
+    partitions: list[TopicGroupPartition]
 
 
 class TopicGroups(Answer):
@@ -100,7 +100,7 @@ def _group(
         if offset < 0 and owner is None:
             continue
         parts.append(
-            GroupPartition(
+            TopicGroupPartition(
                 partition=one.partition,
                 committed=None if offset < 0 else offset,
                 lag=None if offset < 0 or end is None else max(0, end - offset),

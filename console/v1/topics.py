@@ -1,14 +1,18 @@
-"""Topics for the pages: the list of all in one request to the cluster, and the partitions of one."""
+"""Topics for the pages: the list of all in one request to the cluster, and the partitions of one.
+
+There may be ten thousand: plain answers take a fraction of the time of models.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from client.topic_partition import TopicPartition
 from client.wire.metadata import TopicMetadata
 from console.rest.call import Call
-from console.rest.models import Answer
 from console.rest.operation import ApiOperation, Parameter, Right
+from console.rest.plain_answer import PlainAnswer
 from console.watching.snapshot import Snapshot
 from protocol.sentinels import NO_LEADER
 from security.acls.types import Operation, ResourceType
@@ -16,7 +20,8 @@ from security.acls.types import Operation, ResourceType
 DESCRIBE_TOPIC: Final = Right(Operation.DESCRIBE, ResourceType.TOPIC, "topic_name")
 
 
-class TopicSummary(Answer):
+@dataclass
+class TopicSummary(PlainAnswer):
     """A topic. `replication_factor` is the largest of its partitions."""
 
     name: str
@@ -29,13 +34,15 @@ class TopicSummary(Answer):
     """Partitions without a leader."""
 
 
-class TopicSummaries(Answer):
+@dataclass
+class TopicSummaries(PlainAnswer):
     """The topics that the user may see, by name."""
 
     topics: list[TopicSummary]
 
 
-class TopicStatistics(Answer):
+@dataclass
+class TopicStatistics(PlainAnswer):
     """What a topic holds. Only partitions whose leader has answered count; null: none has."""
 
     name: str
@@ -47,7 +54,8 @@ class TopicStatistics(Answer):
     """The logs of the leaders, without other replicas."""
 
 
-class Statistics(Answer):
+@dataclass
+class AllStatistics(PlainAnswer):
     """What the topics that the user may see held at `time_ms` (ms since the epoch)."""
 
     time_ms: int
@@ -56,7 +64,8 @@ class Statistics(Answer):
     """What could not be found out, a sentence each."""
 
 
-class PartitionState(Answer):
+@dataclass
+class PartitionState(PlainAnswer):
     """A partition. `leader` is null while none is elected; the first of the replicas is the preferred leader."""
 
     partition: int
@@ -67,6 +76,7 @@ class PartitionState(Answer):
     offline_replicas: list[int]
 
 
+@dataclass
 class Topic(TopicSummary):
     """A topic with its partitions."""
 
@@ -80,13 +90,13 @@ async def list_topics(call: Call) -> TopicSummaries:
     return TopicSummaries(topics=[TopicSummary(**_summary(topic)) for topic in (await call.topics()).values()])
 
 
-async def get_statistics(call: Call) -> Statistics:
+async def get_statistics(call: Call) -> AllStatistics:
     """Return records and size of all topics, or of one, a few seconds old. All that look share the requests for it."""
     seen = await call.services.observer.look(call.admin, call.services.inside)
     wanted = call.query.get("topic")
     named = ((name, topic) for name, topic in seen.topics.items() if wanted in (None, name))
     topics = [_statistics(seen, topic) for name, topic in named if call.sees_topic(name)]
-    return Statistics(time_ms=seen.time_ms, topics=topics, problems=list(seen.problems))
+    return AllStatistics(time_ms=seen.time_ms, topics=topics, problems=list(seen.problems))
 
 
 async def get_topic(call: Call) -> Topic:
@@ -140,7 +150,7 @@ OPERATIONS: Final = (
         "/topic-statistics",
         get_statistics,
         Right(Operation.DESCRIBE),
-        Statistics,
+        AllStatistics,
         query=(Parameter("topic"),),
     ),
     ApiOperation("GET", "/topics", list_topics, Right(Operation.DESCRIBE), TopicSummaries),

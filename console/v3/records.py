@@ -21,11 +21,11 @@ from pydantic import Field, StringConstraints
 from client.errors import KafkaError
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from console.rest.answering import JSON, parsed
+from console.rest.answering import JSON
 from console.rest.bodies import MAX_BODY
 from console.rest.call import Call
 from console.rest.errors import PARTITION_NOT_FOUND, RestError, rest_error
-from console.rest.models import OMITTED_IF_NONE, Answer, Asked, ErrorAnswer
+from console.rest.models import OMITTED_IF_NONE, Answer, Asked, ErrorAnswer, parsed
 from console.v3.json_stream import JsonStream, JsonStreamError, ObjectTooLargeError
 from console.v3.record_data import Data, Encoded, EncodedSize, Record, encoded, encoded_headers, size_of
 from console.v3.schema_data import SchemaEncoder, needs_schema
@@ -279,7 +279,7 @@ class _Lines:
         """Write all lines. Raises ConnectionResetError if the client has left."""
         held = bytearray()
         while (answer := await self._pending.get()) is not None:
-            held += (await answer).model_dump_json(by_alias=True).encode() + b"\n"
+            held += (await answer).to_json() + b"\n"
             if not self._is_held and (self._pending.empty() or len(held) >= _PIECE):
                 await self._send(held)
                 held.clear()

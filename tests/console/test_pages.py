@@ -34,6 +34,12 @@ async def test_nothing_else_is_served(broker, path):
         assert (await rest.ask("GET", path)).status == 404
 
 
+async def test_a_browser_gets_the_document_for_a_path_without_a_page(broker):
+    async with rest_api(broker.bootstrap_servers) as rest:
+        answer = await rest.ask("GET", "/other", headers={"Accept": "text/html,*/*;q=0.8"})
+        assert (answer.status, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+
+
 def test_a_class_of_a_page_is_in_no_other_stylesheet():
     """All stylesheets are loaded at once: a name that two pages use would mix them up."""
     texts = {path.name: path.read_text() for path in STATIC.rglob("*.css")}

@@ -30,10 +30,11 @@ export async function show(root, view) {
     view.refresh();
   };
   const live = h("span", { role: "status" });
+  const refused = h("p", { class: "notice", role: "alert", hidden: true });
   const list = h("ol", { class: "inside-list inside-timeline", reversed: true, tabindex: "0", "aria-label": "Events, the newest first" });
   root.append(h("div", { class: "stack" },
     h("form", { class: "card row", onsubmit: go, "aria-label": "Group" }, h("label", { for: "inside-group" }, "Group"), input, h("button", { class: "primary" }, "Show")),
-    group ? h("section", { class: "card stack" }, h("div", { class: "row" }, h("h2", {}, `Timeline of ${group}`), live), list)
+    group ? h("section", { class: "card stack" }, h("div", { class: "row" }, h("h2", {}, `Timeline of ${group}`), live), refused, list)
       : empty("Choose a group", h("p", {}, "Its coordinator tells what happens in it while you look: a rebalance shows as a generation with its members."))));
   if (!group) return;
   let stream = null;
@@ -52,7 +53,10 @@ export async function show(root, view) {
   };
   // A stream that is refused does not say why: an ordinary request does.
   const explain = () => get(API, { query: { group }, signal: view.signal }).catch((error) => {
-    if (!view.signal.aborted) replace(live, h("span", { class: "notice", role: "alert" }, error.message));
+    if (view.signal.aborted) return;
+    replace(live);
+    replace(refused, error.message);
+    refused.hidden = false;
   });
   document.addEventListener("visibilitychange", () => (document.hidden ? stream.abort() : open()), { signal: view.signal });
   view.signal.addEventListener("abort", () => stream.abort(), { once: true });

@@ -7,6 +7,7 @@ import aiohttp
 from aiohttp import web
 
 from console.application import add_console
+from console.late import Late
 from console.rest.event_stream import event_stream
 from console.services import ConsoleServices
 from support.deadlines import DEADLINE_S
@@ -21,9 +22,14 @@ async def test_an_open_stream_does_not_delay_the_stop():
                 pass
         return events.response
 
+    async def made():
+        return services
+
     application = web.Application()
     application.router.add_get("/follow", follow)
-    add_console(application, services)
+    late = Late(made)
+    await late.get()
+    add_console(application, late)
     runner = web.AppRunner(application, shutdown_timeout=10 * DEADLINE_S)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -54,9 +54,21 @@ async def test_the_document_is_served_and_describes_the_answers():
         async with rest_api(broker.bootstrap_servers) as rest:
             served = await rest.get("/api/openapi.json")
             assert document()["paths"].items() <= served["paths"].items()
-            for path in ("clusters", "clusters/{cluster_id}/brokers", "clusters/{cluster_id}/topics"):
-                schema = served["paths"]["/v3/" + path]["get"]["responses"]["200"]["content"]["application/json"][
-                    "schema"
-                ]
-                answer = await rest.get("/v3/" + path.format(cluster_id=rest.cluster_id))
+            assert set(references(served)) <= {
+                f"#/components/schemas/{name}" for name in served["components"]["schemas"]
+            }
+            assert (await rest.ask("POST", "topics", {"topic_name": "orders"})).status == 201
+            for path in (
+                "/v3/clusters",
+                "/v3/clusters/{cluster_id}/brokers",
+                "/v3/clusters/{cluster_id}/topics",
+                "/api/v1/session",
+                "/api/v1/overview",
+                "/api/v1/topics",
+                "/api/v1/topics/orders",
+                "/api/v1/topic-statistics",
+            ):
+                described = served["paths"][path.replace("orders", "{topic_name}")]["get"]
+                schema = described["responses"]["200"]["content"]["application/json"]["schema"]
+                answer = await rest.get(path.format(cluster_id=rest.cluster_id))
                 jsonschema.validate(answer, schema | {"components": served["components"]})
