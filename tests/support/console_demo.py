@@ -19,6 +19,7 @@ import aiohttp
 
 from broker.console.http_serving import add_security_headers
 from client.admin.admin import Admin
+from client.admin.quotas import DEFAULT, QuotaEntity
 from client.admin.types import NewTopic
 from client.consumer.consumer import Consumer
 from client.consumer.group_metadata import OffsetAndMetadata
@@ -167,6 +168,17 @@ async def _security(admin: Admin) -> None:
         )
         for (user, topic), operations in rules.items()
         for operation in operations
+    )
+    for user in ("billing", "reports", "shop"):
+        await admin.set_scram_password(user, f"{user}-secret")
+    await admin.alter_client_quotas(
+        {
+            QuotaEntity(user="shop"): {"producer_byte_rate": 1_048_576.0},
+            QuotaEntity(user="reports", client_id=DEFAULT): {
+                "consumer_byte_rate": 524_288.0,
+                "request_percentage": 50.0,
+            },
+        }
     )
 
 
