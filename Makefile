@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade screenshots bench clean setup setup-run setup-demo setup-examples
+.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade screenshots bench clean setup setup-run setup-demo setup-examples setup-kerberos
 
 # An interpreter that is too old is refused before it has made an environment that nothing can be installed in.
 define install
@@ -49,6 +49,10 @@ setup-examples: setup
 	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python build/faust
 	$(BIN)/uv pip install --quiet --python build/faust/bin/python --requirement examples/testing/with_faust/requirements.txt --editable .
 	cd examples/testing/with_kafkajs && npm ci --silent --no-fund --no-audit || echo "KafkaJS is not installed: npm failed"
+
+# What the tests of Kerberos need and `make setup` does not install, because pip builds it with C headers.
+setup-kerberos: setup
+	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[kerberos]'
 
 # One broker on 127.0.0.1:9092 with the embedded registry, console on 127.0.0.1:8080. Data in ./data.
 run: setup-run  ## a broker on 127.0.0.1:9092, its console on http://127.0.0.1:8080/, data in ./data

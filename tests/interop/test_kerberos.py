@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,6 @@ from support.kafka_clients import kafka
 from support.kerberos import HOST, running_realm
 from support.programs import need_kcat
 from support.sasl import gssapi
-
-CYRUS_MODULES = ("/usr/lib/*/sasl2/libgssapiv2.so", "/usr/lib*/sasl2/libgssapiv2.so")
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +81,6 @@ def kafka_python_round_trip(servers: str, topic: str) -> bytes | None:
 
 def kcat_round_trip(servers: str, topic: str) -> bytes | None:
     kcat = need_kcat()
-    if not any(list(Path("/").glob(pattern[1:])) for pattern in CYRUS_MODULES):
-        pytest.skip("Kerberos tests: kcat has no GSSAPI; install Debian's libsasl2-modules-gssapi-mit")
     arguments = [kcat, "-b", servers, "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanism=GSSAPI"]
     # librdkafka would run kinit for a keytab; the ticket is there.
     arguments += ["-X", "sasl.kerberos.service.name=kafka", "-X", "sasl.kerberos.kinit.cmd=true"]
