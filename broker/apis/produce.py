@@ -84,35 +84,14 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
         self, request: ProduceRequest, context: RequestContext
     ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
         """See the module docstring. Raises CloseConnectionError for an error under acks=0."""
-        if self._services.produce_watchers:
-            for watcher in self._services.produce_watchers:
-                watcher.produce_received(context)
-        appends = _Appends(self._services, request, context)
-        if request.transactional_id is not None and self._services.coordination.verifier.is_enabled:
-            try:
-                unverified = appends.start_verification()
-            except RequestError as error:
-                if request.acks == 0:
-                    raise CloseConnectionError(str(error)) from None
-                return self.failed(request, error.code)
-            if unverified:
-                return appends.verify_and_answer(unverified)
-        return appends.answer()
+        return Appends(self._services, request, context).answer()
 
     def failed(self, request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
         """Return the answer with the error for every partition."""
-        return ProduceResponse(
-            responses=[
-                TopicProduceResponse(
-                    name=topic.name,
-                    partition_responses=[_failed_partition(data.index, code) for data in topic.partition_data],
-                )
-                for topic in request.topic_data
-            ]
-        )
+        return _failed(request, code)
 
 
-class _Appends:
+class Appends:
     """The appends of one request, and the waits before its answer."""
 
     __slots__ = (
@@ -150,7 +129,23 @@ class _Appends:
         self.saw_another_leader = False
         """Whether another broker leads one of the partitions."""
 
-    def start_verification(self) -> list[TopicPartition]:
+    def answer(self) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
+        """Answer the request: see the module docstring. Raises CloseConnectionError for an error under acks=0."""
+        if self._services.produce_watchers:
+            for watcher in self._services.produce_watchers:
+                watcher.produce_received(self._context)
+        if self._transactional and self._services.coordination.verifier.is_enabled:
+            try:
+                unverified = self._start_verification()
+            except RequestError as error:
+                if self._request.acks == 0:
+                    raise CloseConnectionError(str(error)) from None
+                return _failed(self._request, error.code)
+            if unverified:
+                return self._verify_and_append(unverified)
+        return self._append_all()
+
+    def _start_verification(self) -> list[TopicPartition]:
         """Return the partitions that the coordinator must verify. Raises RequestError for several producers."""
         unverified = []
         producers = set()
@@ -181,7 +176,7 @@ class _Appends:
             (self._producer,) = producers
         return unverified
 
-    async def verify_and_answer(self, unverified: list[TopicPartition]) -> ProduceResponse | None:
+    async def _verify_and_append(self, unverified: list[TopicPartition]) -> ProduceResponse | None:
         """Ask the coordinator, then append to the partitions that belong to the transaction."""
         assert self._request.transactional_id is not None
         self._unverifiable = await self._services.coordination.verifier.verify(
@@ -190,12 +185,26 @@ class _Appends:
             unverified,
             knows_abortable=self._context.api_version >= FIRST_VERSION_WITH_ABORTABLE,
         )
-        answer = self.answer()
+        answer = self._append_all()
         return answer if isinstance(answer, ProduceResponse) or answer is None else await answer
 
-    def answer(self) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
-        """Append, and answer as acks and flush.messages require."""
-        response = self.run()
+    def _append_all(self) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
+        """Append to every partition, except for large batches, which are validated first.
+
+        Answer as acks and flush.messages require.
+        """
+        topics = []
+        for topic in self._request.topic_data:
+            name = topic.name
+            partitions = []
+            for data in topic.partition_data:
+                try:
+                    partitions.append(self._append(name, data))
+                except LargeBatchError as large:
+                    self._large.append((name, partitions, len(partitions), data, large.validation))
+                    partitions.append(PartitionProduceResponse(index=data.index))
+            topics.append(TopicProduceResponse(name=name, partition_responses=partitions))
+        self.response = response = ProduceResponse(responses=topics)
         if self._large:
             return self._validate_and_answer()
         if not (self.required or self.unflushed or self.has_failures):
@@ -233,22 +242,6 @@ class _Appends:
         required, self.required = self.required, {}
         unflushed, self.unflushed = self.unflushed, {}
         return self._services.replicas.wait_for_appends(required, unflushed, self._request.timeout_ms / 1000)
-
-    def run(self) -> ProduceResponse:
-        """Append to every partition, except for large batches, which are validated first."""
-        topics = []
-        for topic in self._request.topic_data:
-            name = topic.name
-            partitions = []
-            for data in topic.partition_data:
-                try:
-                    partitions.append(self._append(name, data))
-                except LargeBatchError as large:
-                    self._large.append((name, partitions, len(partitions), data, large.validation))
-                    partitions.append(PartitionProduceResponse(index=data.index))
-            topics.append(TopicProduceResponse(name=name, partition_responses=partitions))
-        self.response = ProduceResponse(responses=topics)
-        return self.response
 
     def _append(
         self, topic: str, data: PartitionProduceData, validation: BatchValidation | None = None
@@ -351,6 +344,19 @@ class _Appends:
                     raise CloseConnectionError(
                         f"Produce with acks=0 to {topic.name}-{partition.index} failed with {code}"
                     )
+
+
+def _failed(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    """Return the answer with the error for every partition."""
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[_failed_partition(data.index, code) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
 
 
 def _failed_partition(index: int, code: ErrorCode) -> PartitionProduceResponse:

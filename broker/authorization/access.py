@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterable
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from broker.authorization.asker import Asker, Client
@@ -25,24 +27,11 @@ MAX_WRITABLE = 100
 _Key = tuple[Principal, str, Operation, ResourceType, str]
 
 
-class Rights:
-    """What the clients of one user at one address may do, for the decision that is on the path of every record.
+class Writer(Client, Protocol):
+    """A connection: it remembers what its user may write to."""
 
-    Connections hold it, so that a request of the same user and topic as before needs no more than a look into a set.
-    """
-
-    __slots__ = ("__weakref__", "writable")
-
-    def __init__(self) -> None:
-        self.writable: set[str] = set()
-        """Topics that the user may write to. Others may be allowed, too: ask `Access.allows`."""
-
-    def remember_writable(self, topic: str) -> None:
-        """Remember that the user may write to a topic, until `Access.forget`."""
-        if len(topic) <= MAX_CACHED_NAME:
-            if len(self.writable) >= MAX_WRITABLE:
-                self.writable.clear()
-            self.writable.add(topic)
+    writable: Collection[str]
+    """Topics that need no decision. Others may be allowed, too."""
 
 
 class Access:
@@ -53,23 +42,28 @@ class Access:
         self.generation = 0
         """A number that changes when decisions may have changed."""
         self._decisions: dict[_Key, bool] = {}
-        self._rights: WeakValueDictionary[tuple[Principal, str], Rights] = WeakValueDictionary()
+        self._writable: WeakValueDictionary[tuple[Principal, str], set[str]] = WeakValueDictionary()
         authorizer.changed = self.forget
 
     def forget(self) -> None:
         """Drop the cached decisions."""
         self._decisions.clear()
-        for rights in self._rights.values():
-            rights.writable.clear()
+        for writable in self._writable.values():
+            writable.clear()
         self.generation += 1
 
-    def rights_of(self, client: Client) -> Rights:
-        """Return what is remembered for a user at an address. It exists as long as connections hold it."""
+    def remember_writable(self, client: Writer, topics: Iterable[str]) -> None:
+        """Remember that the user of a connection may write to topics, until `forget`."""
         key = (client.principal, client.host)
-        rights = self._rights.get(key)
-        if rights is None:
-            rights = self._rights[key] = Rights()
-        return rights
+        writable = self._writable.get(key)
+        if writable is None:
+            writable = self._writable[key] = set()
+        client.writable = writable
+        for topic in topics:
+            if len(topic) <= MAX_CACHED_NAME:
+                if len(writable) >= MAX_WRITABLE:
+                    writable.clear()
+                writable.add(topic)
 
     def allows(self, context: Asker, api: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the client of a request may do this; the audit log has one line for it in each request."""

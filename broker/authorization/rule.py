@@ -46,27 +46,27 @@ class Need(NamedTuple):
 class Gate:
     """Asks for one API what the clients of its requests may do."""
 
-    __slots__ = ("_services", "access", "api")
+    __slots__ = ("access", "api", "services")
 
     def __init__(self, access: Access, services: Services, api: str) -> None:
         self.access = access
         self.api = api
-        self._services = services
+        self.services = services
 
     @property
     def snapshot(self) -> Snapshot:
         """The metadata of this broker."""
-        return self._services.metadata.snapshot
+        return self.services.metadata.snapshot
 
     @property
     def creates_topics(self) -> bool:
         """Whether this broker creates topics on first use."""
-        return self._services.config.auto_create_topics_enable
+        return self.services.config.auto_create_topics_enable
 
     @property
     def is_controller(self) -> bool:
         """Whether this broker is the controller."""
-        return self._services.is_controller()
+        return self.services.is_controller()
 
     def allows(self, context: RequestContext, need: Need, name: str = CLUSTER_NAME) -> bool:
         """Whether the client may do this with the resource of this name; by default the cluster."""

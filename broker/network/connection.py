@@ -23,7 +23,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from broker.network.output import Answer, Output
@@ -31,7 +31,6 @@ from broker.quotas.client_quotas import UNKNOWN_LIMITS
 from security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
-    from broker.authorization.access import Rights
     from broker.network.acceptor import Acceptor
 
 logger = logging.getLogger(__name__)
@@ -82,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self.host = "?"
         self.port = 0
         self._principal: Principal = ANONYMOUS
-        self.rights: Rights | None = None  # what `broker.authorization` remembers for this user
+        self.writable: Collection[str] = ()  # topics that `broker.authorization` remembers for this user
         self.limits = UNKNOWN_LIMITS  # what `broker.quotas` remembers for this user and a client id
         self.is_token_login = False  # the client has logged in with a delegation token
         self.takes_empty_frames = False  # while frames are bare tokens of SASL, one of which may be empty
@@ -114,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
     @principal.setter
     def principal(self, principal: Principal) -> None:
         self._principal = principal
-        self.rights, self.limits = None, UNKNOWN_LIMITS  # those were of another user
+        self.writable, self.limits = (), UNKNOWN_LIMITS  # those were of another user
 
     # -- life cycle ------------------------------------------------------------------------------------------------
 

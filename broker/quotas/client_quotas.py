@@ -191,7 +191,7 @@ class ClientQuotas:
             if now_s >= rate.ends_s:
                 rate.start_sample(now_s)
             rate.last_s = now_s
-            rate.total = total = rate.total + (now_s - context.began_s) * 100
+            rate.total = total = rate.total + (now_s - context.began_s) * 100.0
             if total > rate.allowed:
                 throttle_ms = max(throttle_ms, limits.throttle_request(now_s, self._window.sample_s))
         return throttle_ms

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from broker.authorization import produce_rule
 from broker.authorization.access import MAX_CACHED_NAME, MAX_WRITABLE, Access
 from broker.authorization.audit import logger as audit_logger
 from broker.authorization.produce_rule import ProduceRule
@@ -42,13 +43,29 @@ class Handler:
         return SimpleNamespace(responses=[f"{topic.name} {code.name}" for topic in request.topic_data])
 
 
+class Appends(Handler):
+    """What answers a request for topics that are remembered."""
+
+    def __init__(self, services, request, context):
+        self.request = request
+        self.context = context
+
+    def answer(self):
+        return self.handle(self.request, self.context)
+
+
+@pytest.fixture(autouse=True)
+def appends(monkeypatch):
+    monkeypatch.setattr(produce_rule, "Appends", Appends)
+
+
 class Broker:
     """The handler of Produce behind its rule, and a connection."""
 
     def __init__(self, *writers):
         self.authorizer = Writers(*writers)
         self.access = Access(self.authorizer)
-        self.produce = ProduceRule().guard(Handler(), Gate(self.access, None, "Produce"))
+        self.produce = ProduceRule().guard(Handler(), Gate(self.access, SimpleNamespace(), "Produce"))
 
     def connection(self, user="alice"):
         acceptor = SimpleNamespace(handle_frame=None, max_request_bytes=100, name="PLAINTEXT")
@@ -88,12 +105,12 @@ def test_connections_of_one_user_share_it():
     first, second, other = broker.connection(), broker.connection(), broker.connection("bob")
     for connection in (first, second, other):
         broker.send(connection, "a")
-    assert first.rights is second.rights
-    assert first.rights is not other.rights
+    assert first.writable is second.writable
+    assert first.writable is not other.writable
     second.host = "192.0.2.7"
     second.principal = Principal("User", "alice")
     broker.send(second, "a")
-    assert first.rights is not second.rights
+    assert first.writable is not second.writable
 
 
 def test_a_change_of_the_decisions_is_effective_at_once():
@@ -149,15 +166,14 @@ def test_clients_cannot_make_it_large():
     connection = broker.connection()
     broker.send(connection, *(f"topic-{number}" for number in range(3 * MAX_WRITABLE)))
     broker.send(connection, "x" * (MAX_CACHED_NAME + 1))
-    assert connection.rights is not None
-    assert len(connection.rights.writable) <= MAX_WRITABLE
-    assert max(map(len, connection.rights.writable)) <= MAX_CACHED_NAME
+    assert 0 < len(connection.writable) <= MAX_WRITABLE
+    assert max(map(len, connection.writable)) <= MAX_CACHED_NAME
 
 
 def test_nothing_is_kept_for_users_without_connections():
     broker = Broker("alice")
     connection = broker.connection()
     broker.send(connection, "a")
-    assert len(broker.access._rights) == 1
+    assert len(broker.access._writable) == 1
     del connection
-    assert len(broker.access._rights) == 0
+    assert len(broker.access._writable) == 0
