@@ -31,6 +31,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.uuid import ZERO_UUID
 from support.authorization import allow, authorized_broker, client_of, put_acls
+from support.polling import until
 from support.reference import REFERENCE
 from support.wire import ConnectionClosedError, wire_client
 from support.zookeeper import new_chroot, shared_zookeeper
@@ -125,6 +126,12 @@ async def admin(broker):
 
 async def restore(broker, admin):
     """Give the cluster the topics and groups of the recording: t1 with two partitions, del; g1 and gnew."""
+    registry = broker.services.registry_access.registry
+
+    async def knows_all_topics():
+        return set(broker.metadata.snapshot.topics) == set(await registry.children("/brokers/topics"))
+
+    await until(knows_all_topics, "the broker knows the topics that the last request created")
     topics = broker.metadata.snapshot.topics
     extra = [name for name in topics if name not in {*KEPT_TOPICS, "del"}]
     if extra:
