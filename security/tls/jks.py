@@ -8,8 +8,8 @@
     SHA-1 of: the password in UTF-16, "Mighty Aphrodite", everything before
 
 Text has a length of 2 bytes. A private key is 20 bytes of salt, the key XOR a stream of SHA-1 hashes, and a SHA-1 over
-the password and the key. The format is obsolete (Java writes PKCS12 since 9), and the library that reads it, pyjks,
-has had no release since 2020: therefore this file.
+the password and the key. The format is obsolete (Java writes PKCS12 since 9). The library that reads it, pyjks, has had
+no release since 2020, and its fork purejks only one (2026), which needs four more packages: therefore this file.
 """
 
 from __future__ import annotations
