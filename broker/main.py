@@ -41,9 +41,9 @@ EXPECTED = (
 
 
 _GC_THRESHOLDS = (10_000, 20, 50)
-"""Of the garbage collector. A broker with thousands of partitions has millions of objects that stay, and an answer about
-all topics makes 50,000 more. With Python's thresholds, (700, 10, 10), the collector would look at all of them again and
-again; a collection of 10,000 new objects takes less than a millisecond.
+"""Of the garbage collector. A broker with thousands of partitions has millions of objects that stay, and an answer
+about all topics makes 50,000 more. With Python's thresholds, (700, 10, 10), the collector would look at all of them
+again and again. A collection of 10,000 new objects takes less than a millisecond.
 """
 
 
