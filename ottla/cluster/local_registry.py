@@ -42,10 +42,10 @@ class LocalRegistry(RegistryServers):
             self.servers = [server]
             server.start_on(listener, lock)
 
-    def restart(self) -> None:
-        """Start the server again, on its port and with its data, after its process has ended."""
-        assert self._lock is not None
-        self.servers[0].start(self._lock)
+    def ensure_running(self) -> None:
+        """Start the server again, on its port and with its data, if its process has ended since `start`."""
+        if self._lock is not None and not self.is_running:
+            self.servers[0].start(self._lock)
 
 
 class _RegistryProcess(ServerProcess):

@@ -56,17 +56,13 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Stop the brokers, the last one first, then the registry. Idempotent."""
-        if self._registry is None or self._registry.is_running:
-            for broker in reversed(self.brokers):
-                await self._stop_broker(broker)
-        else:  # without a registry no broker can hand over its partitions, and each tries until its timeout
-            await asyncio.gather(*map(self._stop_broker, self.brokers))
+        if self._registry is not None:
+            self._registry.ensure_running()  # without it, brokers cannot hand over their partitions, and try for long
+        for broker in reversed(self.brokers):
+            if not await broker.stop(STOP_TIMEOUT_S):
+                self._output.tell(broker.name, f"did not stop within {STOP_TIMEOUT_S:.0f} s and was killed")
         if self._registry is not None:
             self._registry.close()
-
-    async def _stop_broker(self, broker: BrokerChild) -> None:
-        if not await broker.stop(STOP_TIMEOUT_S):
-            self._output.tell(broker.name, f"did not stop within {STOP_TIMEOUT_S:.0f} s and was killed")
 
     def kill(self) -> None:
         """Kill the brokers at once; a running `stop`, which waits for them, continues."""
@@ -91,7 +87,7 @@ class Supervisor:
         while True:
             self._output.tell(KIND, f"{await self._registry_ended()}; it starts again")
             await retries.wait()
-            self._registry.restart()
+            self._registry.ensure_running()
 
     async def _registry_ended(self) -> str:
         """Wait until the registry has ended; return why. Without a registry, wait for ever."""
