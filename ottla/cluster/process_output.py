@@ -1,4 +1,4 @@
-"""The output of several processes on one terminal: each line begins with the name of its process, or is JSON with it.
+"""The output of several processes on one terminal: each line begins with the name of its process.
 
 A quiet output leaves out a broker's log lines of level INFO and DEBUG, and the lines after them that are not log lines
 (the rest of a message, a traceback).
@@ -6,19 +6,25 @@ A quiet output leaves out a broker's log lines of level INFO and DEBUG, and the 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
-
-from broker.log_lines import json_line
+from collections.abc import Sequence
+from typing import Protocol
 
 _LOG_LINE = re.compile(r'(?:\d{4}-\d\d-\d\d[ T][\d:,.]+ |\{"timestamp": "[^"]*", "level": ")(?P<level>[A-Z]+)[ "]')
 _MINOR = ("DEBUG", "INFO")
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # SGR codes, one for each process in turn
+
+
+class Output(Protocol):
+    """Where the lines of processes go."""
+
+    def said(self, name: str, line: str) -> None:
+        """Print a line of a process's output."""
+
+    def tell(self, name: str, line: str) -> None:
+        """Print a line about a process."""
 
 
 class ProcessOutput:
@@ -45,29 +51,3 @@ class ProcessOutput:
         if (colour := self._colours.get(name)) is not None:
             front = f"\x1b[{colour}m{front}\x1b[0m"
         print(f"{front} {line}", file=sys.stderr, flush=True)
-
-
-class JsonOutput:
-    """Prints the JSON lines of processes (`ottla.log.format=json`) on standard error, with the field `process`."""
-
-    def __init__(self, now_s: Callable[[], float] = time.time) -> None:
-        """now_s: seconds since 1970."""
-        self._now_s = now_s
-
-    def said(self, name: str, line: str) -> None:
-        """Print a line of a process's output. A line that is no JSON, such as a traceback, becomes a message."""
-        try:
-            fields = json.loads(line)
-        except ValueError:
-            fields = None
-        if isinstance(fields, dict):
-            print(json.dumps(fields | {"process": name}), file=sys.stderr, flush=True)
-        else:
-            self.tell(name, line)
-
-    def tell(self, name: str, line: str) -> None:
-        """Print a line about a process."""
-        print(json_line(__name__, line, {"process": name}, self._now_s()), file=sys.stderr, flush=True)
-
-
-Output: TypeAlias = ProcessOutput | JsonOutput

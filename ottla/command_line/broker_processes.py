@@ -18,9 +18,10 @@ from broker.settings.config import SINGLE_BROKER_DEFAULTS, BrokerConfig
 from broker.settings.environment import data_directory
 from ottla.cluster.broker_child import BrokerChild, bootstrap_servers
 from ottla.cluster.foreground import run_in_foreground
+from ottla.cluster.json_output import JsonOutput
 from ottla.cluster.local_registry import KIND, LocalRegistry
 from ottla.cluster.ports import HOST, free_ports
-from ottla.cluster.process_output import JsonOutput, ProcessOutput
+from ottla.cluster.process_output import ProcessOutput
 from ottla.cluster.process_settings import PREFIX, check_directories, process_settings, registry_directory
 from ottla.cluster.supervisor import Supervisor
 from ottla.command_line.running import run

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 from client.wire.backoff import Backoff
-from ottla.cluster.process_output import JsonOutput
+from ottla.cluster.json_output import JsonOutput
 from ottla.cluster.supervisor import Supervisor
 from support.polling import until
 
@@ -52,7 +52,7 @@ async def test_the_delay_grows_until_the_broker_is_ready(capsys):
         await watching
     assert attempts.made == [0, 1, 2, 0]
     expected = (
-        '{"timestamp": "1970-01-01T00:00:00.000Z", "level": "INFO", "logger": "ottla.cluster.process_output",'
+        '{"timestamp": "1970-01-01T00:00:00.000Z", "level": "INFO", "logger": "ottla.cluster.json_output",'
         ' "message": "has ended with 1; it starts again in 0.0 s", "process": "process-0"}'
     )
     assert capsys.readouterr().err.splitlines() == [expected] * 4
