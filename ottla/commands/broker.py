@@ -60,8 +60,9 @@ def register(app: typer.Typer) -> None:
         Without a file the broker listens on 127.0.0.1:9092; with a file, settings that it does not contain have
         Kafka's defaults.
 
-        With --processes, broker N+1 has the next id and the next ports, and the folder process-N in each log directory.
-        A process that ends is started again. Without `zookeeper.connect`, they share an `ottla registry`.
+        With --processes, each process has the id and the ports after those of the process before, and a folder of its
+        own, process-0, process-1, …, in each log directory. A process that ends is restarted. Without
+        `zookeeper.connect`, the processes share an `ottla registry`.
         """
         given = settings or []
         short = {"--port": port, "--data-dir": data_dir, "--log-level": log_level}
