@@ -97,6 +97,7 @@ class _Parser:
             before = len(items)
             if self._take(r"\Q"):
                 items += self._quoted(flags)
+                operator = ""  # an empty quotation separates two operators, too
             elif self._take("("):
                 group, flags = self._group(flags, depth)
                 items += group

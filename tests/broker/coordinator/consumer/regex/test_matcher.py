@@ -159,7 +159,7 @@ a|*
 (?i-)
 (?--i)
 """
-PATTERNS = LISTED.splitlines()[1:]
+PATTERNS = [*LISTED.splitlines()[1:], r"a*\Q\E*", r"a{2}\Q\E{3}", r"a*?\Q\E{0,1}b", r"\Q\E*"]
 
 
 def re2_matches(pattern):
