@@ -123,12 +123,19 @@ class LeaderEpochCache:
         self.replace(entries)
         return True
 
-    def correct(self, epoch: int, offset: int) -> None:
-        """Make the entries agree with a batch in the log that has this epoch at `offset`."""
-        if self.epoch_for_offset(offset) != epoch:
-            self.truncate_from_end(offset)
-            if epoch > self.latest_epoch:
-                self.assign(epoch, offset)
+    def correct(self, epoch: int, first_offset: int, last_offset: int) -> None:
+        """Make the entries agree with a batch in the log that has this epoch.
+
+        The file may have entries of records that a crash has lost and that others, even of an earlier epoch, replaced.
+        """
+        slot = bisect_right(self._starts, first_offset)
+        is_alone = slot == len(self._starts) or self._starts[slot] > last_offset
+        if slot and self._epochs[slot - 1] == epoch and is_alone:
+            return
+        before = [entry for entry in self.entries[:slot] if entry[0] <= epoch]
+        if not before or before[-1][0] < epoch:
+            before.append((epoch, first_offset))
+        self.replace(before + [entry for entry in self.entries[slot:] if entry[0] > epoch and entry[1] > last_offset])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch not above `epoch`, and its end.

@@ -112,7 +112,7 @@ class SegmentRecovery:
                     if aborted is not None:
                         segment.txn_index.append(aborted)
                 if epoch != self._settled_epoch:
-                    self._settle_epoch(epoch, base)
+                    self._settle_epoch(epoch, base, offset)
                 last_offset = offset
                 if timestamp > segment.max_timestamp:
                     segment.max_timestamp, segment.offset_of_max_timestamp = timestamp, offset
@@ -126,10 +126,10 @@ class SegmentRecovery:
             state.end_offset = max(state.end_offset, last_offset + 1)
         return at > 0
 
-    def _settle_epoch(self, epoch: int, offset: int) -> None:
+    def _settle_epoch(self, epoch: int, first_offset: int, last_offset: int) -> None:
         if epoch >= 0:
             epochs = self._leader_epochs
-            epochs.correct(epoch, offset)
+            epochs.correct(epoch, first_offset, last_offset)
             self._settled_epoch = epoch if epoch == epochs.latest_epoch else _NOT_SETTLED
 
     def _take(self, header: BatchHeader, data: memoryview) -> None:
@@ -141,7 +141,7 @@ class SegmentRecovery:
             aborted = self._state.replay(RecordBatch(data))
             if aborted is not None:
                 segment.txn_index.append(aborted)
-            self._settle_epoch(header.leader_epoch, header.base_offset)
+            self._settle_epoch(header.leader_epoch, header.base_offset, offset)
         self._last_offset = offset
         self._state.end_offset = max(self._state.end_offset, offset + 1)
         if header.max_timestamp > segment.max_timestamp:

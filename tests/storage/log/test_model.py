@@ -10,7 +10,7 @@ import os
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from hypothesis import HealthCheck, Phase, currently_in_test_context, given, note, seed, settings
 
 from support.counts import FULL, count
 from support.log_history import History
@@ -44,8 +44,9 @@ def run(setup, numbers):
         try:
             made.run(numbers)
         except BaseException:
-            note("\n".join([f"settings {made.config.overrides}", *made.trail]))
-            note(f"OTTLA_HISTORY='{setup}, {numbers}' python -m pytest tests/storage/log/test_model.py")
+            tell = note if currently_in_test_context() else print
+            tell("\n".join([f"settings {made.config.overrides}", *made.trail]))
+            tell(f"OTTLA_HISTORY='{setup}, {numbers}' python -m pytest tests/storage/log/test_model.py")
             raise
 
 
@@ -94,6 +95,22 @@ def test_epochs_of_a_log_whose_records_are_all_truncated(history, again, more):
     history.crash(0, 0)
     history.check_all()
     assert history.log.leader_epochs.entries == [(1, 2)]
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_lost_epoch_does_not_return_with_records_of_the_epoch_before(history, batches):
+    """The first start forgets the epoch in memory only; its first offset is then in the middle of another batch."""
+    history.append(0, 0)
+    history.flush_all(1, 0)
+    history.append(0, 0)
+    history.append_in_next_epoch(0, 0)
+    history.lose_tail(0, 0)
+    assert history.model.end == 1
+    for _ in range(batches):
+        history.lead(history.make(3, 0, history.model.end, epoch=0))
+    assert history.model.end == 1 + 4 * batches
+    history.crash(0, 0)
+    assert history.log.leader_epochs.entries == [(0, 0)]
 
 
 def test_a_producer_is_known_when_its_records_are_deleted(history):
