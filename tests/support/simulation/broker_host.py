@@ -48,6 +48,7 @@ class BrokerHost:
         """The broker of the process that runs, or is paused."""
         self.process: SimulatedProcess | None = None
         self.clock_offset_ms = 0
+        self.largest_clock_offset_ms = 0
         self.failures: list[BaseException] = []
         """What ended brokers that were ready and that nobody had told to stop: a start may fail, and is tried again."""
         self._directory = directory
@@ -83,6 +84,11 @@ class BrokerHost:
     def now_ms(self) -> int:
         """This machine's wall clock."""
         return START_MS + self.clock_offset_ms + int(asyncio.get_running_loop().time() * 1000)
+
+    def set_clock(self, offset_ms: int) -> None:
+        """Make the wall clock jump to a distance from the time of the run."""
+        self.clock_offset_ms = offset_ms
+        self.largest_clock_offset_ms = max(self.largest_clock_offset_ms, offset_ms)
 
     def _new_disk(self) -> HostFileSystem:
         root = self._directory / f"disk-{self._disks}"

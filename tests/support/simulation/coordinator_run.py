@@ -146,11 +146,11 @@ class CoordinatorRun(BaseRun):
         await self.cluster.until(self.is_in_sync, "the topics have leaders")
 
     def _agree_on_the_time(self) -> None:
-        """No clock is behind: by each of them a transaction has begun, so that it times out when it has to."""
+        """Set all clocks to the latest that was ever shown: no transaction has begun later, so each times out."""
         hosts = self.cluster.hosts.values()
-        latest = max(host.clock_offset_ms for host in hosts)
+        latest = max(host.largest_clock_offset_ms for host in hosts)
         for host in hosts:
-            host.clock_offset_ms = latest
+            host.set_clock(latest)
 
     async def _check_everything(self) -> None:
         client = PlainClient(self.cluster)

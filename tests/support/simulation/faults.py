@@ -266,4 +266,4 @@ class Faults:
     async def _jump(self, host: BrokerHost) -> None:
         jump_ms = self._random.randint(-JUMP_MS, JUMP_MS)
         with self._fault("clock of", host.name, "jumps by", jump_ms, "ms"):
-            host.clock_offset_ms += jump_ms
+            host.set_clock(host.clock_offset_ms + jump_ms)
