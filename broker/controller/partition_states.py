@@ -135,9 +135,12 @@ class PartitionStates:
         return [Create(path) for path, stat in zip(paths, stats, strict=True) if stat is None]
 
     async def set(self, states: States) -> None:
-        """Replace states. Raises BadVersionError if another writer has changed one; it has been read again then."""
+        """Replace states.
+
+        Raises BadVersionError or NoNodeError if another writer has changed or deleted one. All have been read again
+        then, since that writer has seldom changed only one.
+        """
         for chunk in _chunks(states):
-            keys = list(chunk)
             ops: list[Op] = [self._context.epoch_check()]
             ops += [
                 Set(PartitionStateZnode.path(*key), state.encode(), self._context.leaderships[key].partition_epoch)
@@ -145,9 +148,9 @@ class PartitionStates:
             ]
             try:
                 results = await self._registry.multi(ops)
-            except BadVersionError as error:
+            except (BadVersionError, NoNodeError) as error:
                 if error.op_index:
-                    await self.read([keys[error.op_index - 1]])
+                    await self.read(states)
                 raise
             for (key, state), stat in zip(chunk.items(), results[1:], strict=True):
                 assert isinstance(stat, Stat)

@@ -82,9 +82,12 @@ class PartitionLeaders:
         await self._states.set(states)
 
     async def elect_after_losses(self) -> None:
-        """Elect new leaders for partitions whose leader is offline; remove offline replicas from ISRs."""
+        """Elect new leaders for partitions whose leader is offline; remove offline replicas from ISRs.
+
+        The known states are not read again: a broker may have led thousands, and each write is refused if its state
+        has changed. Only a leader changes a state, so none without a leader is overlooked.
+        """
         states: dict[TopicPartition, PartitionStateZnode] = {}
-        await self._states.read(self._context.with_losses())
         for key in self._context.with_losses():
             state = self._context.leaderships[key].state
             after = await self._after_loss(key, state)

@@ -327,6 +327,35 @@ async def test_the_leader_after_a_broker_is_lost(cluster, isr, unclean, expected
     assert cluster.state("t").isr == ([3] if expected[0] == 3 else [2])
 
 
+async def test_states_that_a_lost_leader_has_changed_are_read_again_together(cluster, caplog):
+    caplog.set_level("INFO", "broker.controller.event_queue")
+    await cluster.join(1)
+    await cluster.elected()
+    for broker_id in (2, 3):
+        await cluster.join(broker_id)
+    await cluster.create("t", *[[2, 3]] * 3)
+    await until(lambda: all(cluster.leads(2, "t", number) for number in range(3)), "it leads")
+    caplog.clear()
+    for number in range(3):  # the controller has not heard of them
+        shrunk = cluster.state("t", number).replace(isr=[2])
+        await cluster.admin.set(PartitionStateZnode.path("t", number), shrunk.encode())
+    await cluster.leave(2)
+    await until(lambda: all(cluster.leader("t", number) == (-1, 1) for number in range(3)), "none may lead")
+    assert len(caplog.messages) == 1, "the first attempt found all changes"
+
+
+async def test_a_partition_whose_state_was_deleted_gets_a_new_one_when_its_leader_is_lost(cluster):
+    await cluster.join(1)
+    await cluster.elected()
+    for broker_id in (2, 3):
+        await cluster.join(broker_id)
+    await cluster.create("t", [2, 3])
+    await until(lambda: cluster.leads(2, "t"), "it leads")
+    await cluster.admin.delete(PartitionStateZnode.path("t", 0))
+    await cluster.leave(2)
+    await until(lambda: cluster.leads(3, "t") == (3, 0, True), "it leads from the first epoch")
+
+
 async def test_a_lost_leader_is_announced_although_the_answer_to_the_transaction_is_lost(cluster):
     first = await cluster.join(1)
     await cluster.elected()
