@@ -40,7 +40,7 @@ def run_pytest(python, folders, report, **variables):
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"} | variables,
         capture_output=True,
         text=True,
-        timeout=3 * DEADLINE_S,
+        timeout=4 * DEADLINE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     cases = ElementTree.parse(report).getroot().iter("testcase")
