@@ -48,6 +48,7 @@ from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.message_set import LegacyMessage, iter_mixed
 from protocol.record_batch import RecordBatch
+from protocol.sentinels import NO_LEADER
 from registry.errors import RegistryError
 from registry.znodes.java_order import java_hash
 from replication.errors import ReplicationError
@@ -180,9 +181,13 @@ class CoordinatorLog:
 
     def find(self, key: str, listener_name: str) -> Node | None:
         """Return the coordinator of a key, with its address on the given listener; None if there is none."""
-        snapshot = self._metadata.snapshot
-        state = snapshot.partition(self.topic, self.partition_for(key))
-        return None if state is None else snapshot.node(state.leader, listener_name)
+        broker_id = self.coordinator_of(key)
+        return None if broker_id is None else self._metadata.snapshot.node(broker_id, listener_name)
+
+    def coordinator_of(self, key: str) -> int | None:
+        """Return the id of the coordinator of a key; None if there is none."""
+        state = self._metadata.snapshot.partition(self.topic, self.partition_for(key))
+        return None if state is None or state.leader == NO_LEADER else state.leader
 
     # -- terms -------------------------------------------------------------------------------------------------------
 

@@ -115,11 +115,18 @@ class Rebalances:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    def coordinator(self, group_id: str) -> int | None:
+        """See `RebalanceInspection`."""
+        return self._services.coordination.group_log.coordinator_of(group_id)
+
     def watch(self, group_id: str) -> Timeline:
         """See `RebalanceInspection`."""
         found = self._services.coordination.groups.find(group_id)
         if found is ErrorCode.NOT_COORDINATOR:
-            raise NotHereError(f"Another broker coordinates the group {group_id}: its console shows the timeline.")
+            broker_id = self.coordinator(group_id)
+            if broker_id is None:
+                raise BusyError(f"The group {group_id} has no coordinator now.")
+            raise NotHereError(f"Broker {broker_id} coordinates the group {group_id}: its console shows the timeline.")
         if found is ErrorCode.INVALID_GROUP_ID:
             raise InspectionError("A group has a name.")
         if isinstance(found, ErrorCode):

@@ -39,5 +39,8 @@ class GroupTimeline(Protocol):
 class RebalanceInspection(Protocol):
     """The groups that a broker coordinates."""
 
+    def coordinator(self, group_id: str) -> int | None:
+        """Return the id of the broker that coordinates a group, which need not exist yet; None if none does now."""
+
     def watch(self, group_id: str) -> GroupTimeline:
         """Watch a group, which need not exist yet. Raises InspectionError if another broker coordinates it."""

@@ -1,6 +1,6 @@
 // The timeline of a group, live from its coordinator: generations, and members that join, get their assignment or leave.
 
-import { events, get, withQuery } from "/static/core/api.js";
+import { address, events, get, withQuery } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { clockTime } from "/static/core/format.js";
 import { badge } from "/static/core/parts.js";
@@ -8,7 +8,7 @@ import { navigate } from "/static/core/router.js";
 import { empty } from "/static/core/states.js";
 
 const SHOWN = 500;
-const API = "/api/v1/inside/groups/events";
+const API = "/api/v1/inside/groups";
 const WORDS = {
   STATE: (one) => ["The group is ", badge(one.value, { Stable: "good", Empty: "", Dead: "bad" }[one.value] ?? "warn")],
   GENERATION: (one) => [h("strong", {}, `Generation ${one.value}`)],
@@ -29,20 +29,21 @@ export async function show(root, view) {
     navigate(withQuery("/inside/groups", { group: input.value }));
     view.refresh();
   };
+  const coordinator = group && await get(`${API}/coordinator`, { query: { group }, signal: view.signal });
   const live = h("span", { role: "status" });
   const refused = h("p", { class: "notice", role: "alert", hidden: true });
   const list = h("ol", { class: "inside-list inside-timeline", reversed: true, tabindex: "0", "aria-label": "Events, the newest first" });
   root.append(h("div", { class: "stack" },
     h("form", { class: "card row", onsubmit: go, "aria-label": "Group" }, h("label", { for: "inside-group" }, "Group"), input, h("button", { class: "primary" }, "Show")),
-    group ? h("section", { class: "card stack" }, h("div", { class: "row" }, h("h2", {}, `Timeline of ${group}`), live), refused, list)
-      : empty("Choose a group", h("p", {}, "Its coordinator tells what happens in it while you look: a rebalance shows as a generation with its members."))));
-  if (!group) return;
+    coordinator?.is_here ? h("section", { class: "card stack" }, h("div", { class: "row" }, h("h2", {}, `Timeline of ${group}`), live), refused, list)
+      : instead(group, coordinator)));
+  if (!coordinator?.is_here) return;
   let stream = null;
   const open = () => {
     stream?.abort();
     stream = new AbortController();
     replace(list);
-    events(withQuery(API, { group }), {
+    events(withQuery(`${API}/events`, { group }), {
       group: (one) => {
         list.prepend(h("li", {}, h("span", {}, WORDS[one.kind]?.(one) ?? one.kind), h("span", { class: "muted" }, clockTime(one.at_ms))));
         while (list.children.length > SHOWN) list.lastChild.remove();
@@ -52,7 +53,7 @@ export async function show(root, view) {
     }, stream.signal);
   };
   // A stream that is refused does not say why: an ordinary request does.
-  const explain = () => get(API, { query: { group }, signal: view.signal }).catch((error) => {
+  const explain = () => get(`${API}/events`, { query: { group }, signal: view.signal }).catch((error) => {
     if (view.signal.aborted) return;
     replace(live);
     replace(refused, error.message);
@@ -61,4 +62,12 @@ export async function show(root, view) {
   document.addEventListener("visibilitychange", () => (document.hidden ? stream.abort() : open()), { signal: view.signal });
   view.signal.addEventListener("abort", () => stream.abort(), { once: true });
   open();
+}
+
+// What stands where the timeline would be.
+function instead(group, coordinator) {
+  if (!group) return empty("Choose a group", h("p", {}, "Its coordinator tells what happens in it while you look: a rebalance shows as a generation with its members."));
+  const id = coordinator.coordinator;
+  if (id === null) return empty(`${group} has no coordinator now`, h("p", {}, "A cluster has coordinators from its first group on. The brokers are about to elect another one if they lost this one."));
+  return empty(`Broker ${id} coordinates ${group}`, h("p", {}, "The console of that broker shows the timeline."), h("p", {}, h("a", { href: address`/brokers/${id}` }, `Go to broker ${id}`)));
 }

@@ -8,9 +8,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from ottla import testing
+from ottla import Admin, OffsetAndMetadata, TopicPartition, testing
 from ottla.cluster.ports import free_ports
 from support.console_pages import ConsolePages
+from support.polling import until
 from support.rest import Rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -71,3 +72,29 @@ async def test_pages_show_what_is_known_while_a_broker_does_not_answer(consoles,
                 await expect(page.get_by_role("link", name="kept", exact=True)).to_be_visible()
     finally:
         cluster[0].resume_broker(3)
+
+
+async def test_a_timeline_names_the_coordinator_where_another_broker_is_it(consoles, cluster):
+    where = "/api/v1/inside/groups/coordinator?group=readers"
+    assert await consoles[1].rest.get(where) == {"coordinator": None, "is_here": False}
+    async with consoles[1].at("/inside/groups?group=readers") as page:
+        await expect(page.get_by_text("readers has no coordinator now")).to_be_visible()
+    made = {"topic_name": "read", "partitions_count": 1, "replication_factor": 1}
+    assert (await consoles[1].rest.ask("POST", "topics", made)).status == 201
+    async with Admin(bootstrap_servers=cluster[0].bootstrap_servers) as admin:
+        await admin.alter_group_offsets("readers", {TopicPartition("read", 0): OffsetAndMetadata(0)})
+
+    async def is_known():
+        found = {broker: await consoles[broker].rest.get(where) for broker in BROKERS}
+        here = [broker for broker in BROKERS if found[broker]["is_here"]]
+        return {one["coordinator"] for one in found.values()} == set(here) and here
+
+    [coordinator] = await until(is_known, "all know the coordinator")
+    for broker in BROKERS:
+        async with consoles[broker].at("/inside/groups?group=readers") as page:
+            if broker == coordinator:
+                await expect(page.get_by_text("live", exact=True)).to_be_visible()
+            else:
+                await expect(page.get_by_text(f"Broker {coordinator} coordinates readers")).to_be_visible()
+                await page.get_by_role("link", name=f"Go to broker {coordinator}").click()
+                await expect(page.get_by_role("heading", name=f"Broker {coordinator}")).to_be_visible()
