@@ -16,7 +16,9 @@ class Kind(Enum):
     DUPLICATE = "duplicate"
     INVENTED_VALUE = "invented value"
     INCONSISTENT_OFFSETS = "inconsistent offsets"
-    REORDERED_WRITES = "reordered writes"
+    UNSEEN = "unseen"
+    NONMONOTONIC_SEND = "nonmonotonic send"
+    INT_NONMONOTONIC_SEND = "int-nonmonotonic send"
     ABORTED_READ = "aborted read"
     PRECOMMITTED_READ = "precommitted read"
     TORN_TRANSACTION = "torn transaction"
@@ -26,8 +28,17 @@ class Kind(Enum):
     REPEATED_TRANSFER = "repeated transfer"
     POLL_SKIP = "poll skip"
     NONMONOTONIC_POLL = "nonmonotonic poll"
+    INT_POLL_SKIP = "int-poll-skip"
+    INT_NONMONOTONIC_POLL = "int-nonmonotonic-poll"
     POLL_RESET = "poll reset"
     UNFINISHED_READ = "unfinished read"
+    G1C = "G1c"
+    G0 = "G0"
+    INT_SEND_SKIP = "int-send-skip"
+
+
+PERMITTED = frozenset({Kind.G0, Kind.INT_SEND_SKIP})
+"""What Kafka does not promise to prevent: counted, and no failure."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ The anomalies, after those of Jepsen's workload for Kafka (analyses of Redpanda 
 - **duplicate**: one value at two places (producers are idempotent).
 - **invented value**: a value in a partition to which nobody sent it.
 - **inconsistent offsets**: two values at one offset, in any of the reads and answers.
-- **reordered writes**: a producer's writes to one partition lie in another order than it sent them.
+- **unseen**: a write of a committed transaction that no reader got, although readers follow its partition.
+- **nonmonotonic send**, **int-nonmonotonic send**: a producer's writes to one partition lie in another order than it
+  sent them; within one transaction.
 - **aborted read** (G1a): with read_committed a value of an aborted transaction is read.
 - **precommitted read**: with read_committed a value is read before its producer has asked for the commit.
 - **torn transaction**: of a transaction whose end is not known some writes are committed and some are not; or the
@@ -19,13 +21,18 @@ The anomalies, after those of Jepsen's workload for Kafka (analyses of Redpanda 
 - **repeated transfer**: two committed transactions of a group have read the same record.
 - **poll skip**, **nonmonotonic poll**: a reader that did not seek gets a record though there was one before it that it
   has to see, or gets one again, or one before.
+- **int-poll-skip**, **int-nonmonotonic-poll**: the same within one transaction that transfers.
+- **G1c**: committed transactions have read each other's writes in a circle: one of them before its commit.
 - **poll reset**: a reader's offset is said not to exist.
 - **unfinished read**: a reader that follows never comes to the end.
 
 What Kafka does not promise is no anomaly: offsets without a value for the reader (aborted records, markers); a commit
-without an answer, or with an error for one, counts as either, but with all of its writes and offsets or none; the
-writes of two transactions may be interleaved (G0), transactions may see each other's writes in a circle (G1c), and a
+without an answer, or with an error for one, counts as either, but with all of its writes and offsets or none; and a
 reader of two partitions may see one half of a transaction before the other: Kafka has no snapshot over partitions.
+`permitted` counts two more, as Jepsen does:
+
+- **G0**: transactions have written before each other in a circle; their writes are interleaved.
+- **int-send-skip**: another transaction's writes lie between those of a transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +41,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from support.transfers.anomaly import Anomaly, Kind, anomaly
-from support.transfers.history import History, Outcome, Partition, Poll, Record, Transaction, Write
+from support.transfers.dependencies import read_cycles
+from support.transfers.history import History, Outcome, Partition, Poll, Record, Seek, Transaction, Write
 from support.transfers.poll_checks import check_reader
 from support.transfers.transfer_checks import check_transfers
 
@@ -43,9 +51,12 @@ def check(history: History) -> list[Anomaly]:
     """Every anomaly, in no meaningful order."""
     view = View(history)
     found = [*view.placement(), *view.order(), *view.commits(), *view.reads(), *view.zombies(), *view.hanging()]
+    found += view.unseen()
     for reader in history.readers:
         found += check_reader(reader, history.rest)
-    found += check_transfers(history, {id(each) for each in history.transactions if view.is_visible(each)})
+    visible = {id(each) for each in history.transactions if view.is_visible(each)}
+    found += check_transfers(history, visible)
+    found += read_cycles(history, visible)
     return found
 
 
@@ -128,13 +139,15 @@ class View:
                     )
 
     def order(self) -> Iterator[Anomaly]:
-        """Reordered writes, by producer and partition."""
-        last: dict[tuple[str, Partition], tuple[int, str]] = {}
+        """Writes that lie in another order than they were sent in, by producer and partition."""
+        last: dict[tuple[str, Partition], tuple[int, str, Transaction]] = {}
         offsets = {
             partition: {value: offset for offset, value in rest.everything.items()}
             for partition, rest in self.history.rest.items()
         }
         for transaction in self.history.transactions:
+            if not transaction.is_idempotent and transaction.outcome is not Outcome.OK:
+                continue
             for write in transaction.writes:
                 offset = offsets[write.partition].get(write.value)
                 if offset is None:
@@ -142,14 +155,14 @@ class View:
                 before = last.get((transaction.client, write.partition))
                 if before is not None and before[0] > offset:
                     yield anomaly(
-                        Kind.REORDERED_WRITES,
+                        Kind.INT_NONMONOTONIC_SEND if before[2] is transaction else Kind.NONMONOTONIC_SEND,
                         "the first was sent before the second",
                         write.partition,
                         offsets=[before[0], offset],
                         values=[before[1], write.value],
                         operations=[transaction],
                     )
-                last[transaction.client, write.partition] = offset, write.value
+                last[transaction.client, write.partition] = offset, write.value, transaction
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -178,6 +191,30 @@ class View:
                     values=[write.value for write in missing],
                     operations=[transaction],
                 )
+
+    def unseen(self) -> Iterator[Anomaly]:
+        """Committed writes that no reader got."""
+        followed: set[Partition] = set()
+        seen: set[tuple[Partition, str]] = set()
+        for reader in self.history.readers:
+            for event in reader.events:
+                if isinstance(event, Seek) and reader.follows:
+                    followed.add(event.partition)
+                elif isinstance(event, Poll):
+                    seen.update((record.partition, record.value) for record in event.records)
+        for transaction in self.history.transactions:
+            if transaction.outcome is not Outcome.OK:
+                continue
+            for write in transaction.writes:
+                if write.partition in followed and (write.partition, write.value) not in seen:
+                    yield anomaly(
+                        Kind.UNSEEN,
+                        "no reader got it",
+                        write.partition,
+                        offsets=[] if write.offset is None else [write.offset],
+                        values=[write.value],
+                        operations=[transaction],
+                    )
 
     def reads(self) -> Iterator[Anomaly]:
         """Aborted and precommitted reads."""

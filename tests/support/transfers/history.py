@@ -76,6 +76,8 @@ class Transaction:
     group: str | None = None
     offsets: dict[Partition, int] = field(default_factory=dict)
     """Offsets that it commits for the group."""
+    is_idempotent: bool = True
+    """Whether its producer is. If not, Kafka promises the order of acknowledged records only."""
 
     def __str__(self) -> str:
         return f"{self.client}/{self.number} ({self.outcome.value})"

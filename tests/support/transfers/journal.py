@@ -4,7 +4,7 @@ A line is [nanoseconds, event, …]. What is going to be done is written before,
 of a killed client says what it may have done.
 
     init ID | ready                             a producer begins
-    begin | plain                               a transaction; a record that is a transaction by itself
+    begin | plain [IDEMPOTENT]                  a transaction; a record that is a transaction by itself
     input TOPIC PARTITION OFFSET VALUE          read in the transaction
     send TOPIC PARTITION VALUE | ack VALUE OFFSET
     offsets GROUP [[TOPIC, PARTITION, OFFSET]…] sent to the transaction
@@ -107,8 +107,9 @@ class _Telling:
         self._history.transactions.append(self._transaction)
         return self._transaction
 
-    def _on_plain(self, when: int) -> None:
+    def _on_plain(self, when: int, is_idempotent: bool = True) -> None:
         transaction = self._begin(when, None)
+        transaction.is_idempotent = is_idempotent
         transaction.ending_ns = when
         transaction.outcome = Outcome.UNKNOWN
 

@@ -6,6 +6,7 @@ records were transferred, and the committed writes say by whom.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 
@@ -15,6 +16,7 @@ from support.transfers.history import History, Partition, Record, Transaction
 
 def check_transfers(history: History, visible: Collection[int]) -> Iterator[Anomaly]:
     """Repeated and lost transfers, transactions without their offsets. visible: ids of transactions (`id`)."""
+    yield from _check_inputs(history)
     readers: dict[tuple[str, Record], list[Transaction]] = defaultdict(list)
     sources: set[tuple[str, Partition]] = set(history.offsets)
     for transaction in history.transactions:
@@ -56,3 +58,23 @@ def check_transfers(history: History, visible: Collection[int]) -> Iterator[Anom
                     values=[value],
                     operations=[group],
                 )
+
+
+def _check_inputs(history: History) -> Iterator[Anomaly]:
+    """What a transaction has read of one partition is without gaps and in order."""
+    committed = {partition: sorted(rest.committed) for partition, rest in history.rest.items()}
+    for transaction in history.transactions:
+        last: dict[Partition, int] = {}
+        for partition, offset, value in transaction.inputs:
+            before = last.get(partition)
+            last[partition] = offset
+            if before is None:
+                continue
+            if offset <= before:
+                kind, why, offsets = Kind.INT_NONMONOTONIC_POLL, f"it had read {before}", [offset]
+            else:
+                known = committed[partition]
+                offsets = known[bisect_left(known, before + 1) : bisect_left(known, offset)]
+                kind, why = Kind.INT_POLL_SKIP, f"from {before} to {offset}"
+            if offsets:
+                yield anomaly(kind, why, partition, offsets=offsets, values=[value], operations=[transaction])
