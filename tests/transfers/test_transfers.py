@@ -21,6 +21,7 @@ of their own hold them (tests/broker/test_offsets.py, tests/broker/test_transact
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections import Counter
@@ -35,7 +36,8 @@ from support.counts import count
 from support.seeds import chosen_seed
 from support.transfers.checker import check
 from support.transfers.history import Outcome
-from support.transfers.run import BROKER, Run
+from support.transfers.nemesis import BrokerNemesis
+from support.transfers.run import BROKER, Run, Scene
 
 RUNS = int(os.environ.get("OTTLA_RUNS") or count(4, 200))
 AT_A_TIME = count(2, 4)
@@ -63,7 +65,7 @@ def run_some(left: Iterator[int], directory: Path) -> Counter[str]:
 
 
 def run_once(seed: int, broker: BrokerProcess, directory: Path) -> Counter[str]:
-    run = Run(seed, [broker], directory)
+    run = Run(seed, Scene(broker.bootstrap, functools.partial(BrokerNemesis, [broker])), directory)
     try:
         history = run.history()
         found = check(history)

@@ -57,6 +57,8 @@ class Plan:
     group: str = ""
     subscribes: bool = False
     """Whether its sources are given to it by the group's rebalances."""
+    protocol: str = "classic"
+    """Of its group: classic, or consumer (KIP-848)."""
     usurps_chance: float = 0.0
     """How often it makes itself a zombie: another producer takes its id while its transaction is open."""
     compression: str = "none"

@@ -1,5 +1,7 @@
 """The faults of a run: brokers (also as coordinators) and clients are killed, stopped and resumed.
 
+`support.soak.cluster_nemesis` has those of a whole cluster.
+
 A client that is killed or stopped gets a successor with the same transactional id, at once, later or never; never means
 that its transaction has to time out. One that is resumed after that is a zombie, and does not know it.
 """
@@ -11,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from support.broker import BrokerProcess
 from support.transfers.client_process import ClientProcess
@@ -19,19 +22,20 @@ PATIENCE_S = 3.0
 
 
 class Nemesis:
-    """One run's. `restart` adds another process of a client to `clients`; `transactions` counts those committed."""
+    """One run's, with the faults of clients.
+
+    `restart` adds another process of a client to `clients`; `transactions` counts those committed.
+    """
 
     def __init__(
         self,
         rng: random.Random,
-        brokers: Sequence[BrokerProcess],
         clients: Sequence[ClientProcess],
         restart: Callable[[ClientProcess], object],
         transactions: Callable[[], int],
     ) -> None:
         self.done: list[str] = []
         self._rng = rng
-        self._brokers = brokers
         self._clients = clients
         self._restart = restart
         self._transactions = transactions
@@ -53,13 +57,7 @@ class Nemesis:
 
     def strike(self, times: int) -> None:
         """Inject a number of faults. Each is undone, except for clients that stay dead."""
-        ways = {
-            self.kill_broker: 5,
-            self.stop_broker: 1,
-            self.freeze_broker: 2,
-            self.kill_client: 5,
-            self.freeze_client: 4,
-        }
+        ways = self.ways()
         for _ in range(times):
             self.let_go_on(20)
             self.pause(0.05)
@@ -68,29 +66,9 @@ class Nemesis:
             way()
         self.let_go_on(20)
 
-    def kill_broker(self) -> None:
-        """SIGKILL; sometimes once more while it starts."""
-        broker = self._rng.choice(self._brokers)
-        broker.kill()
-        while self._rng.random() < 0.2:
-            broker.launch()
-            self.pause(0.6)
-            broker.kill()
-        broker.start()
-
-    def stop_broker(self) -> None:
-        """SIGTERM."""
-        broker = self._rng.choice(self._brokers)
-        assert broker.stop() == 0
-        broker.start()
-
-    def freeze_broker(self) -> None:
-        """SIGSTOP, and SIGCONT."""
-        broker = self._rng.choice(self._brokers)
-        assert broker.process is not None
-        broker.process.send_signal(signal.SIGSTOP)
-        self.pause(0.5)
-        broker.process.send_signal(signal.SIGCONT)
+    def ways(self) -> dict[Callable[[], None], int]:
+        """The faults, and how often each is chosen in comparison with the others."""
+        return {self.kill_client: 5, self.freeze_client: 4}
 
     def _victim(self) -> ClientProcess | None:
         alive = [client for client in self._clients if client.lives]
@@ -116,3 +94,40 @@ class Nemesis:
         if self._rng.random() < 0.8:
             self.pause(0.1)
             self._restart(victim)
+
+
+class BrokerNemesis(Nemesis):
+    """Strikes single brokers, too."""
+
+    def __init__(self, brokers: Sequence[BrokerProcess], *parts: Any) -> None:
+        """parts: see Nemesis."""
+        super().__init__(*parts)
+        self._brokers = brokers
+
+    def ways(self) -> dict[Callable[[], None], int]:
+        """See Nemesis."""
+        return {self.kill_broker: 5, self.stop_broker: 1, self.freeze_broker: 2} | super().ways()
+
+    def kill_broker(self) -> None:
+        """SIGKILL; sometimes once more while it starts."""
+        broker = self._rng.choice(self._brokers)
+        broker.kill()
+        while self._rng.random() < 0.2:
+            broker.launch()
+            self.pause(0.6)
+            broker.kill()
+        broker.start()
+
+    def stop_broker(self) -> None:
+        """SIGTERM."""
+        broker = self._rng.choice(self._brokers)
+        assert broker.stop() == 0
+        broker.start()
+
+    def freeze_broker(self) -> None:
+        """SIGSTOP, and SIGCONT."""
+        broker = self._rng.choice(self._brokers)
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGSTOP)
+        self.pause(0.5)
+        broker.process.send_signal(signal.SIGCONT)

@@ -11,11 +11,10 @@ from pathlib import Path
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from support.deadlines import DEADLINE_S
 from support.transfers.client import CALL_S, FAST, text_of
 from support.transfers.history import Partition, Rest
 from support.transfers.journal import Journal
-
-SETTLE_S = 15.0
 
 
 def _consumer(servers: str, *, committed: bool, group: str = "none") -> Consumer:
@@ -107,9 +106,9 @@ class ReaderThread:
 
     def finish(self, targets: Mapping[Partition, int]) -> None:
         """Read up to these offsets, or until the timeout."""
-        self._deadline = time.monotonic() + SETTLE_S
+        self._deadline = time.monotonic() + DEADLINE_S
         self._targets = targets
-        self._thread.join(2 * SETTLE_S)
+        self._thread.join(2 * DEADLINE_S)
         assert not self._thread.is_alive(), self.name
 
     def stop(self) -> None:
@@ -119,7 +118,7 @@ class ReaderThread:
 
 def rest_of(admin: AdminClient, servers: str, partitions: Iterable[Partition]) -> dict[Partition, Rest]:
     """What is in the partitions, once no transaction is open any more, or until that takes too long."""
-    deadline = time.monotonic() + SETTLE_S
+    deadline = time.monotonic() + DEADLINE_S
     where = list(partitions)
     while True:
         ends = _ends(admin, where, IsolationLevel.READ_UNCOMMITTED)
@@ -147,7 +146,7 @@ def _read_to(servers: str, ends: Mapping[Partition, int], *, committed: bool) ->
     left = {each for each, end in ends.items() if end > 0}
     consumer = _consumer(servers, committed=committed)
     consumer.assign([TopicPartition(*each, 0) for each in left])
-    deadline = time.monotonic() + SETTLE_S
+    deadline = time.monotonic() + DEADLINE_S
     while left:
         assert time.monotonic() < deadline, f"no end of {left}"
         for message in consumer.consume(1000, 0.1):
@@ -165,7 +164,7 @@ def _read_to(servers: str, ends: Mapping[Partition, int], *, committed: bool) ->
 def committed_offsets(servers: str, group: str, partitions: Iterable[Partition]) -> dict[tuple[str, Partition], int]:
     """The committed offsets of a group."""
     consumer = _consumer(servers, committed=True, group=group)
-    deadline = time.monotonic() + SETTLE_S
+    deadline = time.monotonic() + DEADLINE_S
     while True:
         try:
             found = consumer.committed([TopicPartition(*each) for each in partitions], CALL_S)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import random
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from support.broker import BrokerProcess
 from support.deadlines import DEADLINE_S
 from support.transfers.client import STOP, Client, Plan
 from support.transfers.client_process import LIBRDKAFKA_ENDS, ClientProcess
@@ -31,16 +31,32 @@ BROKER = {
 }
 
 
+@dataclass(frozen=True)
+class Scene:
+    """Where a run takes place, and what may happen there."""
+
+    servers: str
+    nemesis: Callable[..., Nemesis]
+    """Makes one from its last four arguments."""
+    strikes: Sequence[int] = (0, 1, 2, 3)
+    """How many faults there may be."""
+    replicas: int = 1
+    topic_configs: Mapping[str, str] = field(default_factory=dict)
+    protocols: Sequence[str] = ("classic",)
+    """The protocols of groups (`group.protocol`)."""
+
+
 class Run:
     """All random choices come from the seed. `directory` is its own; journals stay there."""
 
-    def __init__(self, seed: int, brokers: Sequence[BrokerProcess], directory: Path) -> None:
+    def __init__(self, seed: int, scene: Scene, directory: Path) -> None:
         self.seed = seed
         self.directory = directory
         self.done: list[str] = []
+        self.partitions: list[Partition] = []
         self._rng = random.Random(seed)
-        self._brokers = brokers
-        self._servers = ",".join(broker.bootstrap for broker in brokers)
+        self._scene = scene
+        self._servers = scene.servers
         self._name = directory.name
         self._admin = AdminClient({"bootstrap.servers": self._servers})
         self._clients: list[ClientProcess] = []
@@ -51,7 +67,7 @@ class Run:
     def history(self) -> History:
         """Run it, and return the history."""
         topics = self._create_topics()
-        partitions = [partition for part in topics.values() for partition in part]
+        partitions = self.partitions = [partition for part in topics.values() for partition in part]
         readers = self._readers(partitions)
         try:
             self._start_clients(topics)
@@ -78,7 +94,7 @@ class Run:
         topics = {f"{self._name}-{part}": rng.randint(1, 3) for part in ("in", "middle", "out")}
         configs = [{"segment.bytes": str(rng.choice((8_000, 20_000, 1_000_000)))} for _ in topics]
         new = [
-            NewTopic(name, number, 1, config=config)
+            NewTopic(name, number, self._scene.replicas, config={**config, **self._scene.topic_configs})
             for (name, number), config in zip(topics.items(), configs, strict=True)
         ]
         for created in self._admin.create_topics(new).values():
@@ -111,11 +127,14 @@ class Run:
         subscribes = self._rng.random() < 0.5
         group = f"{self._name}-{name}"
         self._groups[group] = sources
+        protocol = self._rng.choice(self._scene.protocols)
         for number in range(self._rng.randint(1, 2) if subscribes else 1):
             plan = self._plan(f"{name}{number}", targets)
             self._start(
                 Transferer,
-                dataclasses.replace(plan, sources=tuple(sources), group=group, subscribes=subscribes),
+                dataclasses.replace(
+                    plan, sources=tuple(sources), group=group, subscribes=subscribes, protocol=protocol
+                ),
             )
 
     def _plan(self, name: str, targets: list[Partition]) -> Plan:
@@ -145,11 +164,10 @@ class Run:
     # -- what happens ------------------------------------------------------------------------------------------------
 
     def _strike(self) -> None:
-        nemesis = Nemesis(
-            random.Random(f"{self.seed} nemesis"), self._brokers, self._clients, self._restart, self._transactions
-        )
+        chance = random.Random(f"{self.seed} nemesis")
+        nemesis = self._scene.nemesis(chance, self._clients, self._restart, self._transactions)
         self.done = nemesis.done
-        nemesis.strike(self._rng.choice((0, 1, 2, 3)))
+        nemesis.strike(self._rng.choice(self._scene.strikes))
 
     def _transactions(self) -> int:
         """The number of committed transactions so far."""

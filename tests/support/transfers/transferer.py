@@ -19,6 +19,13 @@ SESSION_MS = 1000
 Assigned = list[TopicPartition]
 
 
+def session_settings(protocol: str) -> dict[str, str | int]:
+    """The settings of a group's protocol; in the new one, the broker sets the timeouts."""
+    if protocol == "consumer":
+        return {"group.protocol": protocol}
+    return {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": SESSION_MS // 5}
+
+
 class Transferer(Client):
     """Read, process, write."""
 
@@ -35,8 +42,7 @@ class Transferer(Client):
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": SESSION_MS // 5,
+                **session_settings(self.plan.protocol),
                 "fetch.wait.max.ms": 50,
                 "check.crcs": True,
                 **FAST,
