@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any, ClassVar
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -29,12 +30,13 @@ class Feeder(Client):
 class PlainFeeder(Client):
     """An idempotent producer without transactions: its records are between those of transactions."""
 
+    is_idempotent = True
+    settings: ClassVar[dict[str, Any]] = {"enable.idempotence": True, "message.timeout.ms": 0}
+
     def run(self) -> None:
-        """Send, and retry without a limit."""
+        """Send until the run ends."""
         self.journal = Journal(self.plan.directory / f"{self.plan.name}.jsonl")
-        self.producer = Producer(
-            {"bootstrap.servers": self.plan.servers, "enable.idempotence": True, "message.timeout.ms": 0} | FAST
-        )
+        self.producer = Producer({"bootstrap.servers": self.plan.servers} | self.settings | FAST)
         self.delivered = Delivered()
         number = 0
         while not self.is_over():
@@ -50,6 +52,16 @@ class PlainFeeder(Client):
                 self.journal.note("ack", value, self.delivered.offset(message))
 
         topic, partition = self.rng.choice(self.plan.targets)
-        self.journal.note("plain")
+        self.journal.note("plain", self.is_idempotent)
         self.journal.note("send", topic, partition, value)
         self.producer.produce(topic, value, partition=partition, on_delivery=told)
+
+
+class OnceFeeder(PlainFeeder):
+    """A producer with acks=all that is not idempotent, and sends each record once: without an answer it gives up.
+
+    librdkafka sends a request again that was refused, whatever `retries` is: with several in flight, out of order.
+    """
+
+    is_idempotent = False
+    settings: ClassVar[dict[str, Any]] = {"acks": "all", "retries": 0, "max.in.flight": 1, "message.timeout.ms": 10_000}

@@ -12,7 +12,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.deadlines import DEADLINE_S
-from support.transfers.client import STOP, Client, Plan
+from support.transfers.client import FAST, STOP, Client, Plan
 from support.transfers.client_process import LIBRDKAFKA_ENDS, ClientProcess
 from support.transfers.feeder import Feeder, PlainFeeder
 from support.transfers.history import History, Partition
@@ -58,7 +58,7 @@ class Run:
         self._scene = scene
         self._servers = scene.servers
         self._name = directory.name
-        self._admin = AdminClient({"bootstrap.servers": self._servers})
+        self._admin = AdminClient({"bootstrap.servers": self._servers, **FAST})
         self._clients: list[ClientProcess] = []
         self._counts: dict[str, int] = {}
         self._groups: dict[str, list[Partition]] = {}

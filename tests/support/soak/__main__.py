@@ -1,0 +1,46 @@
+"""`python -m support.soak --hours 2 --seed 17`: a long run under faults."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from support.soak.soak import SoakError, soak
+
+
+def main() -> int:
+    """Run what the command line asks for. Return the exit code: 1 where a promise is broken."""
+    options = _options()
+    directory = options.directory or Path(tempfile.mkdtemp(prefix="ottla-soak-"))
+    again = f"--seed {options.seed} --faults {options.faults}"
+    print(f"seed {options.seed}; everything is in {directory}", flush=True)
+    try:
+        total = soak(
+            directory, options.seed, count=options.rounds, hours=options.hours, faults=options.faults, say=_say
+        )
+    except SoakError as error:
+        print(f"FAILED {error}\nagain: {again}", flush=True)
+        return 1
+    for name, number in sorted(total.items()):
+        print(f"{number:10} {name}")
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="support.soak", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="of the first round; each next one has the next seed")
+    parser.add_argument("--hours", type=float, default=2.0, help="rounds begin for so long")
+    parser.add_argument("--rounds", type=int, help="how many rounds, instead of --hours")
+    parser.add_argument("--faults", type=int, default=12, help="in each round")
+    parser.add_argument("--directory", type=Path, help="for data and journals; by default a temporary one that stays")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

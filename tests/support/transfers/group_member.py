@@ -1,0 +1,94 @@
+"""A member of a group without transactions: polls, and commits what it has polled before it polls again.
+
+Its journal is that of a reader that begins at the group's offset with every assignment.
+"""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from support.transfers.client import CALL_S, FAST, Client, text_of
+from support.transfers.journal import Journal
+from support.transfers.transferer import session_settings
+
+Assigned = list[TopicPartition]
+POLL_S = 0.1
+
+
+class GroupMember(Client):
+    """One member."""
+
+    def run(self) -> None:
+        """Poll until the run ends."""
+        self.journal = Journal(self.plan.directory / f"{self.plan.name}.jsonl")
+        self.journal.note("read", True, False)
+        self._consumer = self._open()
+        while not self.is_over():
+            self._step()
+        self._consumer.close()
+
+    def _open(self) -> Consumer:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.plan.servers,
+                "group.id": self.plan.group,
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 50,
+                "check.crcs": True,
+                **session_settings(self.plan.protocol),
+                **FAST,
+            }
+        )
+        topics = sorted({topic for topic, _ in self.plan.sources})
+        consumer.subscribe(topics, on_assign=self._on_assign)
+        return consumer
+
+    def _on_assign(self, consumer: Consumer, partitions: Assigned) -> None:
+        """Begin at the group's offsets, and note them."""
+        found = self._committed(consumer, partitions)
+        begin = [TopicPartition(one.topic, one.partition, max(one.offset, 0)) for one in found]
+        for one in begin:
+            self.journal.note("seek", one.topic, one.partition, one.offset)
+        if self.plan.protocol == "consumer":
+            consumer.incremental_assign(begin)
+        else:
+            consumer.assign(begin)
+
+    def _committed(self, consumer: Consumer, partitions: Assigned) -> Assigned:
+        while True:
+            try:
+                found = consumer.committed(partitions, CALL_S)
+            except KafkaException as error:
+                self.journal.note("error", str(error))
+                if self.is_over():
+                    raise
+                time.sleep(0.05)
+                continue
+            if all(one.error is None for one in found):
+                return found
+
+    def _step(self) -> None:
+        message = self._consumer.poll(POLL_S)
+        if message is None:
+            return
+        topic, partition, error, offset = message.topic(), message.partition(), message.error(), message.offset()
+        if error is not None:
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                self.journal.note("reset", topic, partition)
+            return
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        self.journal.note("poll", [(topic, partition, offset, text_of(message))])
+        if self.rng.random() < 0.2:
+            self._commit()
+
+    def _commit(self) -> None:
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            self.journal.note("error", str(error))
