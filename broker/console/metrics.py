@@ -6,6 +6,7 @@ plain integer work on the event loop; `exposition` generates the text.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -147,6 +148,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("ottla_rejected_frames", COUNTER, (), "Frames that were not valid requests; their connections were closed.",
            _single(lambda source: source.services.metrics.rejected_frames)),
     Metric("ottla_connections", GAUGE, ("listener",), "Open client connections.", _connections),
+    Metric("ottla_tasks", GAUGE, (), "Asyncio tasks that have not ended.", _single(lambda _: len(asyncio.all_tasks()))),
     Metric("ottla_quota_rate", GAUGE, _ENTITY,
            "What the clients of an entity with a quota use a second: bytes, percent of an event loop, or partitions.",
            lambda source: quota_metrics.rates(source.services)),

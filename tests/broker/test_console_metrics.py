@@ -147,6 +147,7 @@ async def test_connections_sessions_and_waiting_requests(tmp_path: Path) -> None
             idle, "ottla_connections", listener="PLAINTEXT"
         )
         assert value(got, "ottla_fetch_sessions") == sessions
+        assert value(got, "ottla_tasks") > value(idle, "ottla_tasks")
 
 
 async def test_rejected_frames_are_counted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from support.soak.soak import SoakError, soak
+from support.spark import start_session
 
 
 def main() -> int:
@@ -18,7 +19,13 @@ def main() -> int:
     print(f"seed {options.seed}; everything is in {directory}", flush=True)
     try:
         total = soak(
-            directory, options.seed, count=options.rounds, hours=options.hours, faults=options.faults, say=_say
+            directory,
+            options.seed,
+            count=options.rounds,
+            hours=options.hours,
+            faults=options.faults,
+            spark=start_session(directory / "spark") if options.spark else None,
+            say=_say,
         )
     except SoakError as error:
         print(f"FAILED {error}\nagain: {again}", flush=True)
@@ -38,6 +45,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--hours", type=float, default=2.0, help="rounds begin for so long")
     parser.add_argument("--rounds", type=int, help="how many rounds, instead of --hours")
     parser.add_argument("--faults", type=int, default=12, help="in each round")
+    parser.add_argument("--no-spark", dest="spark", action="store_false", help="without readers in Spark")
     parser.add_argument("--directory", type=Path, help="for data and journals; by default a temporary one that stays")
     return parser.parse_args()
 

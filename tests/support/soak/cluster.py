@@ -50,7 +50,7 @@ class SoakCluster(ProcessCluster):
         asyncio.run(self._start_ensemble())
         settings = [word for pair in SETTINGS.items() for word in ("--set", "=".join(pair))]
         where = ("--zookeeper", f"{self.ensemble.connect}/soak", "--data-dir", directory / "brokers")
-        super().__init__(*where, "--quiet", *settings)
+        super().__init__(*where, "--quiet", "--console", *settings)
 
     async def _start_ensemble(self) -> None:
         await self.ensemble.start()
@@ -77,6 +77,14 @@ class SoakCluster(ProcessCluster):
             for broker_id in BROKERS:
                 if f"broker-{broker_id}.properties" in words:
                     found[broker_id] = process
+        return found
+
+    def consoles(self) -> dict[int, str]:
+        """The addresses of the brokers' consoles, by broker id."""
+        found = {}
+        for broker_id in BROKERS:
+            text = (self.directory / "brokers" / f"broker-{broker_id}.properties").read_text()
+            found[broker_id] = text.partition("ottla.console.listener=")[2].partition("\n")[0].replace("\\:", ":")
         return found
 
     # -- after faults ------------------------------------------------------------------------------------------------

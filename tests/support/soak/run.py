@@ -5,15 +5,21 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from support.soak.cluster import SoakCluster
 from support.soak.cluster_nemesis import ClusterNemesis
+from support.soak.spark import spark_readers
 from support.transfers.checker import check
 from support.transfers.dependencies import permitted
 from support.transfers.feeder import OnceFeeder, PlainFeeder
 from support.transfers.group_member import GroupMember
 from support.transfers.history import History, Partition, Poll
+from support.transfers.reading import AnyReader
 from support.transfers.run import Run, Scene
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CONFIGS = {"min.insync.replicas": "2", "retention.ms": "-1"}
 """Clocks step: no record may expire."""
@@ -22,8 +28,11 @@ CONFIGS = {"min.insync.replicas": "2", "retention.ms": "-1"}
 class SoakRun(Run):
     """See the module's text."""
 
-    def __init__(self, seed: int, cluster: SoakCluster, directory: Path, faults: int) -> None:
+    def __init__(
+        self, seed: int, cluster: SoakCluster, directory: Path, faults: int, spark: SparkSession | None
+    ) -> None:
         self.cluster = cluster
+        self._spark = spark
         scene = Scene(
             cluster.bootstrap_servers,
             lambda *parts: ClusterNemesis(cluster, lambda: self.partitions, *parts),
@@ -46,6 +55,11 @@ class SoakRun(Run):
                 group = f"{self._name}-{protocol}"
                 plan = dataclasses.replace(plan, sources=(*first, *out), group=group, protocol=protocol)
                 self._start(GroupMember, plan)
+
+    def _readers(self, partitions: list[Partition]) -> list[AnyReader]:
+        """Besides those of a run: Spark."""
+        more = [] if self._spark is None else spark_readers(self._spark, self._servers, self.directory, partitions)
+        return [*super()._readers(partitions), *more]
 
     def judge(self, history: History) -> list[str]:
         """The anomalies of the history, as text; replicas that differ are an AssertionError."""

@@ -14,12 +14,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
 from support.soak.cluster import BROKERS, SoakCluster
 from support.soak.resources import growth, measure
 from support.soak.run import SoakRun, summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class SoakError(AssertionError):
@@ -37,15 +41,15 @@ def rounds(count: int | None, hours: float) -> Iterator[int]:
 
 def soak(
     directory: Path, seed: int, *, count: int | None = None, hours: float = 0.0, faults: int = 8,
-    say: Callable[[str], None] = print,
+    spark: SparkSession | None = None, say: Callable[[str], None] = print,
 ) -> Counter[str]:  # fmt: skip
     """Run `count` rounds, or for some hours. Return what there was. Raises SoakError; the directory has the rest."""
     total: Counter[str] = Counter()
     with SoakCluster(directory) as cluster:
         before = {}
         for number in rounds(count, hours):
-            total += one_round(cluster, seed + number, directory / f"round-{number}", faults, say)
-            now = measure(cluster.processes())
+            total += one_round(cluster, seed + number, directory / f"round-{number}", faults, spark, say)
+            now = measure(cluster.processes(), cluster.consoles())
             before = before or now
             say(f"round {number}: " + "; ".join(f"broker {one}: {what}" for one, what in now.items()))
         grown = growth(before, now)
@@ -59,11 +63,16 @@ def soak(
 
 
 def one_round(
-    cluster: SoakCluster, seed: int, directory: Path, faults: int, say: Callable[[str], None]
+    cluster: SoakCluster,
+    seed: int,
+    directory: Path,
+    faults: int,
+    spark: SparkSession | None,
+    say: Callable[[str], None],
 ) -> Counter[str]:
     """One round, judged; its topics are deleted."""
     say(f"round with seed {seed}, journals in {directory}")
-    run = SoakRun(seed, cluster, directory, faults)
+    run = SoakRun(seed, cluster, directory, faults, spark)
     try:
         history = run.history()
         found = run.judge(history)

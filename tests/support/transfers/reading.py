@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -31,6 +32,16 @@ def _consumer(servers: str, *, committed: bool, group: str = "none") -> Consumer
             **FAST,
         }
     )
+
+
+class AnyReader(Protocol):
+    """A reader of a run, which works in a thread."""
+
+    def finish(self, targets: Mapping[Partition, int]) -> None:
+        """Read up to these offsets, or until a timeout."""
+
+    def stop(self) -> None:
+        """Stop reading. Does nothing if it has ended."""
 
 
 class ReaderThread:

@@ -18,7 +18,7 @@ from support.transfers.feeder import Feeder, PlainFeeder
 from support.transfers.history import History, Partition
 from support.transfers.journal import read_journals
 from support.transfers.nemesis import Nemesis
-from support.transfers.reading import ReaderThread, committed_offsets, rest_of
+from support.transfers.reading import AnyReader, ReaderThread, committed_offsets, rest_of
 from support.transfers.transferer import Transferer
 
 BROKER = {
@@ -101,7 +101,7 @@ class Run:
             created.result(DEADLINE_S)
         return {name: [(name, number) for number in range(count)] for name, count in topics.items()}
 
-    def _readers(self, partitions: list[Partition]) -> list[ReaderThread]:
+    def _readers(self, partitions: list[Partition]) -> list[AnyReader]:
         wanders = random.Random(f"{self.seed} wanders")
         there = (self._servers, self.directory, partitions)
         return [
