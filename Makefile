@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate lint upgrade screenshots bench clean setup setup-run setup-demo setup-examples setup-kerberos
+.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate soak lint upgrade screenshots bench clean setup setup-run setup-demo setup-examples setup-kerberos
 
 # An interpreter that is too old is refused before it has made an environment that nothing can be installed in.
 define install
@@ -122,6 +122,10 @@ kill-loop: setup  ## a broker that is killed under load (COUNT=300)
 simulate: setup  ## whole clusters from seeds, in virtual time (SEED=1 COUNT=500 KIND=coordinators)
 	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.simulation --seed $(or $(SEED),1) $(if $(KIND),--kind $(KIND)) $(if $(MUTATION),--mutation $(MUTATION)) \
 		$(if $(COUNT),--count $(COUNT) --quiet,$(if $(SEED),--verbose,--count 500 --quiet)) $(SIMULATE_ARGS)
+
+# A cluster under faults for hours: docs/tests.md says what is judged. A failure prints how to repeat its round.
+soak: setup  ## a cluster of processes under faults (HOURS=2 SEED=1)
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.soak --hours $(or $(HOURS),2) --seed $(or $(SEED),1) $(SOAK_ARGS)
 
 lint: setup  ## ruff, formatting, mypy --strict, import contracts
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ from support.transfers.checker import check
 from support.transfers.dependencies import permitted
 from support.transfers.good_history import good_history
 from support.transfers.history import (
+    Committed,
     End,
     History,
     Outcome,
@@ -68,6 +69,12 @@ def history() -> History:
         [follower, uncommitted],
         {IN: Rest(9, 9, everything, visible), OUT: Rest(4, 4, out, dict(out))},
         {("group", IN): 2},
+        [Committed("plain group", IN, 3, 30), Committed("plain group", IN, 7, 60)],
+        [
+            Committed("plain group", IN, -1, 20),
+            Committed("plain group", IN, 3, 60),
+            Committed("plain group", IN, 7, 70),
+        ],
     )
 
 
@@ -238,6 +245,10 @@ def two_transactions_transfer_one_record(spoilt):
     spoilt.rest[OUT].everything[2] = spoilt.rest[OUT].committed[2] = "again"
 
 
+def a_commit_is_gone_later(spoilt):
+    spoilt.positions[2] = spoilt.positions[2]._replace(offset=3)
+
+
 def reader_misses_one(spoilt):
     spoilt.readers[0].events[3] = Poll(55, [Record(IN, 7, "c2")])
 
@@ -308,6 +319,7 @@ PLANTED = {
     last_stable_offset_is_stuck: Kind.HANGING_TRANSACTION,
     offsets_of_an_abort_are_committed: Kind.LOST_TRANSFER,
     two_transactions_transfer_one_record: Kind.REPEATED_TRANSFER,
+    a_commit_is_gone_later: Kind.LOST_COMMIT,
     reader_misses_one: Kind.POLL_SKIP,
     reader_misses_the_last_ones: Kind.POLL_SKIP,
     reader_of_uncommitted_data_misses_an_aborted_one: Kind.POLL_SKIP,
@@ -447,6 +459,8 @@ def test_journals_contain_the_history(tmp_path):
     reader.note("poll", [("in", 0, 9, "p")])
     reader.note("end", "in", 0, 10)
     reader.note("reset", "in", 0)
+    reader.note("position", "plain group", 5, [("in", 0, -1)])
+    reader.note("kept", "plain group", [("in", 0, 9)])
     reader.close()
     with (tmp_path / "reader.jsonl").open("a") as file:
         file.write('[123, "po')  # killed
@@ -462,5 +476,7 @@ def test_journals_contain_the_history(tmp_path):
     assert first.offsets == {IN: 8}
     assert first.writes[0].offset == 3
     assert first.ended_ns > first.ending_ns > first.writes[0].sent_ns > first.began_ns
+    assert told.positions == [Committed("plain group", IN, -1, 5)]
+    assert [(each.group, each.partition, each.offset) for each in told.commits] == [("plain group", IN, 9)]
     (told_reader,) = told.readers
     assert [type(event) for event in told_reader.events] == [Seek, Poll, End, Reset]

@@ -10,6 +10,9 @@ from pathlib import Path
 from support.soak.soak import SoakError, soak
 from support.spark import start_session
 
+PATIENT = {"spark_python_authenticate_socketTimeout": "5m"}
+"""Rows come over a socket; 15 s are too short on a machine that is busy."""
+
 
 def main() -> int:
     """Run what the command line asks for. Return the exit code: 1 where a promise is broken."""
@@ -24,7 +27,7 @@ def main() -> int:
             count=options.rounds,
             hours=options.hours,
             faults=options.faults,
-            spark=start_session(directory / "spark") if options.spark else None,
+            spark=start_session(directory / "spark", **PATIENT) if options.spark else None,
             say=_say,
         )
     except SoakError as error:

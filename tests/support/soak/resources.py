@@ -47,7 +47,7 @@ def _tasks(console: str) -> int:
 
 def growth(before: Mapping[int, Resources], after: Mapping[int, Resources]) -> list[str]:
     """What has grown by more than the tolerance."""
-    found = []
+    found = [f"broker {broker_id}: it does not run" for broker_id in before.keys() - after.keys()]
     for broker_id, now in after.items():
         then = before[broker_id]
         if now.memory > MEMORY_FACTOR * then.memory + MEMORY_BYTES:

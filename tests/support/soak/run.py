@@ -72,6 +72,7 @@ def summary(history: History, run: SoakRun) -> Counter[str]:
     """How much of everything there was."""
     seen = Counter(f"{one.outcome.value} transactions" for one in history.transactions if one.transactional_id)
     seen["plain records"] = sum(one.transactional_id is None for one in history.transactions)
+    seen["commits of groups"] = len(history.commits)
     seen["records at the end"] = sum(len(rest.everything) for rest in history.rest.values())
     polls = [event for reader in history.readers for event in reader.events if isinstance(event, Poll)]
     seen["records polled"] = sum(len(poll.records) for poll in polls)

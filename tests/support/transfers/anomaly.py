@@ -26,6 +26,7 @@ class Kind(Enum):
     HANGING_TRANSACTION = "hanging transaction"
     LOST_TRANSFER = "lost transfer"
     REPEATED_TRANSFER = "repeated transfer"
+    LOST_COMMIT = "lost commit"
     POLL_SKIP = "poll skip"
     NONMONOTONIC_POLL = "nonmonotonic poll"
     INT_POLL_SKIP = "int-poll-skip"

@@ -19,6 +19,7 @@ The anomalies, after those of Jepsen's workload for Kafka (analyses of Redpanda 
 - **hanging transaction**: in the end the last stable offset is before the high watermark, and stays there.
 - **lost transfer**: a group's offset is past a record that no committed transaction of the group has read.
 - **repeated transfer**: two committed transactions of a group have read the same record.
+- **lost commit**: without a transaction, a group's offset is before one whose commit was acknowledged.
 - **poll skip**, **nonmonotonic poll**: a reader that did not seek gets a record though there was one before it that it
   has to see, or gets one again, or one before.
 - **int-poll-skip**, **int-nonmonotonic-poll**: the same within one transaction that transfers.
@@ -41,6 +42,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from support.transfers.anomaly import Anomaly, Kind, anomaly
+from support.transfers.commit_checks import check_commits
 from support.transfers.dependencies import read_cycles
 from support.transfers.history import History, Outcome, Partition, Poll, Record, Seek, Transaction, Write
 from support.transfers.poll_checks import check_reader
@@ -57,6 +59,7 @@ def check(history: History) -> list[Anomaly]:
     visible = {id(each) for each in history.transactions if view.is_visible(each)}
     found += check_transfers(history, visible)
     found += read_cycles(history, visible)
+    found += check_commits(history)
     return found
 
 

@@ -60,6 +60,7 @@ class GroupMember(Client):
 
     def _committed(self, consumer: Consumer, partitions: Assigned) -> Assigned:
         while True:
+            asked_ns = time.monotonic_ns()
             try:
                 found = consumer.committed(partitions, CALL_S)
             except KafkaException as error:
@@ -69,6 +70,8 @@ class GroupMember(Client):
                 time.sleep(0.05)
                 continue
             if all(one.error is None for one in found):
+                offsets = [(one.topic, one.partition, one.offset) for one in found]
+                self.journal.note("position", self.plan.group, asked_ns, offsets)
                 return found
 
     def _step(self) -> None:
@@ -89,6 +92,8 @@ class GroupMember(Client):
 
     def _commit(self) -> None:
         try:
-            self._consumer.commit(asynchronous=False)
+            told = self._consumer.commit(asynchronous=False) or []
+            kept = [(one.topic, one.partition, one.offset) for one in told if one.error is None and one.offset >= 0]
+            self.journal.note("kept", self.plan.group, kept)
         except KafkaException as error:
             self.journal.note("error", str(error))

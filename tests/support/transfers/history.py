@@ -122,6 +122,16 @@ class Reader:
     """Whether it has to have come to the end of every partition that it ever read."""
 
 
+class Committed(NamedTuple):
+    """A group's offset, as an acknowledged commit or as an answer of the coordinator says."""
+
+    group: str
+    partition: Partition
+    offset: int
+    when_ns: int
+    """When the commit was acknowledged; when the coordinator was asked."""
+
+
 @dataclass
 class Rest:
     """The contents of a partition at the end of the run."""
@@ -146,3 +156,7 @@ class History:
     rest: dict[Partition, Rest] = field(default_factory=dict)
     offsets: dict[tuple[str, Partition], int] = field(default_factory=dict)
     """What the groups have committed when everything is over, by group and partition; absent where nothing."""
+    commits: list[Committed] = field(default_factory=list)
+    """Acknowledged commits of groups without transactions, whose members begin at the group's offsets."""
+    positions: list[Committed] = field(default_factory=list)
+    """What the coordinator has said of these groups."""

@@ -10,6 +10,8 @@ of a killed client says what it may have done.
     offsets GROUP [[TOPIC, PARTITION, OFFSET]…] sent to the transaction
     commit | committed
     read COMMITTED FOLLOWS                      a reader begins
+    kept GROUP [[TOPIC, PARTITION, OFFSET]…]    a commit without a transaction was acknowledged
+    position GROUP ASKED_NS [[TOPIC, PARTITION, OFFSET]…]
     seek, end TOPIC PARTITION OFFSET | reset TOPIC PARTITION
     poll [[TOPIC, PARTITION, OFFSET, VALUE]…]
 
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from support.transfers.history import (
+    Committed,
     End,
     History,
     Outcome,
@@ -149,6 +152,14 @@ class _Telling:
     def _on_read(self, _when: int, committed: bool, follows: bool) -> None:
         self._reader = Reader(self._client, committed, follows=follows)
         self._history.readers.append(self._reader)
+
+    def _on_kept(self, when: int, group: str, offsets: list[tuple[str, int, int]]) -> None:
+        self._history.commits += [Committed(group, (topic, number), offset, when) for topic, number, offset in offsets]
+
+    def _on_position(self, _when: int, group: str, asked: int, offsets: list[tuple[str, int, int]]) -> None:
+        self._history.positions += [
+            Committed(group, (topic, number), offset, asked) for topic, number, offset in offsets
+        ]
 
     def _on_seek(self, _when: int, topic: str, partition: int, offset: int) -> None:
         assert self._reader is not None
