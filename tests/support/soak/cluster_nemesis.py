@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from support.soak.cluster import BROKERS, SoakCluster
+from support.transfers.client_process import ClientProcess
 from support.transfers.history import Partition
 from support.transfers.nemesis import Nemesis
 
@@ -54,6 +55,10 @@ class ClusterNemesis(Nemesis):
         super().strike(times)
         self._cluster.heal()
         self.let_go_on(20)
+
+    def _deserted(self) -> list[ClientProcess]:
+        """Every client that has ended: a round is long, and the load must not fade away."""
+        return [each for each in self._clients if not each.lives and not each.has_successor]
 
     def _broker(self) -> int:
         return self._rng.choice(BROKERS)

@@ -45,11 +45,15 @@ class Nemesis:
         wanted = self._transactions() + self._rng.randint(1, most)
         deadline = time.monotonic() + PATIENCE_S
         while self._transactions() < wanted and time.monotonic() < deadline:
-            for client in [each for each in self._clients if each.needs_successor]:
-                self.done.append("end_by_librdkafka")
+            for client in self._deserted():
+                self.done.append("end_of_client")
                 client.has_successor = True
                 self._restart(client)
             threading.Event().wait(0.02)
+
+    def _deserted(self) -> list[ClientProcess]:
+        """Those that have ended and get a successor now."""
+        return [each for each in self._clients if each.needs_successor]
 
     def pause(self, longest_s: float) -> None:
         """Wait for a random time, at most `longest_s`."""
@@ -93,6 +97,7 @@ class Nemesis:
     def _succeed(self, victim: ClientProcess) -> None:
         if self._rng.random() < 0.8:
             self.pause(0.1)
+            victim.has_successor = True
             self._restart(victim)
 
 
