@@ -396,6 +396,21 @@ def test_records_without_an_acknowledgement_have_no_order_unless_their_producer_
     assert check(changed) == []
 
 
+def test_producers_that_are_not_idempotent_may_write_a_record_twice():
+    changed = history()
+    _plain(changed, Outcome.OK, Outcome.OK)
+    first, second = changed.transactions[-2:]
+    first.writes[0].offset, second.writes[0].offset = 4, 6
+    for values in (changed.rest[OUT].everything, changed.rest[OUT].committed):
+        values.update({4: "q1", 5: "q1", 6: "q2"})
+    changed.rest[OUT].end = changed.rest[OUT].stable = 7
+    more = [Record(OUT, 4, "q1"), Record(OUT, 5, "q1"), Record(OUT, 6, "q2")]
+    changed.readers[0].events[-2:] = [Poll(102, more), End(OUT, 7)]
+    assert check(changed) == []
+    first.is_idempotent = True
+    assert kinds(changed) == {Kind.DUPLICATE}
+
+
 # -- planted in random histories -------------------------------------------------------------------------------------
 
 

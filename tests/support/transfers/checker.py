@@ -5,7 +5,8 @@ The anomalies, after those of Jepsen's workload for Kafka (analyses of Redpanda 
 - **lost write**: a write of a committed transaction is not among what is committed in the end; or a value that
   was acknowledged or read, committed or aborted, is in the log no more (topics here neither expire nor are compacted),
   or was read as committed and is not in the end.
-- **duplicate**: one value at two places (producers are idempotent).
+- **duplicate**: one value at two places, unless its producer is not idempotent: a leader may refuse a record that it
+  has written, and the next one gets it again.
 - **invented value**: a value in a partition to which nobody sent it.
 - **inconsistent offsets**: two values at one offset, in any of the reads and answers.
 - **unseen**: a write of a committed transaction that no reader got, although readers follow its partition.
@@ -106,6 +107,9 @@ class View:
         """Whether any of its writes is committed in the end."""
         return any((write.partition, write.value) in self.committed for write in transaction.writes)
 
+    def _is_idempotent(self, value: str) -> bool:
+        return value not in self.writer or self.writer[value][0].is_idempotent
+
     # -- what lies where ---------------------------------------------------------------------------------------------
 
     def placement(self) -> Iterator[Anomaly]:
@@ -120,7 +124,7 @@ class View:
                     values=values,
                 )
         for value, places in self.places.items():
-            if len(places) > 1:
+            if len(places) > 1 and self._is_idempotent(value):
                 yield anomaly(
                     Kind.DUPLICATE,
                     f"at {sorted(places)}",
@@ -152,7 +156,8 @@ class View:
             if not transaction.is_idempotent and transaction.outcome is not Outcome.OK:
                 continue
             for write in transaction.writes:
-                offset = offsets[write.partition].get(write.value)
+                known = offsets[write.partition].get(write.value)
+                offset = known if transaction.is_idempotent else write.offset
                 if offset is None:
                     continue
                 before = last.get((transaction.client, write.partition))

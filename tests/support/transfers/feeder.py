@@ -60,7 +60,8 @@ class PlainFeeder(Client):
 class OnceFeeder(PlainFeeder):
     """A producer with acks=all that is not idempotent, and sends each record once: without an answer it gives up.
 
-    librdkafka sends a request again that was refused, whatever `retries` is: with several in flight, out of order.
+    librdkafka sends a request again that was refused, whatever `retries` is: with several in flight out of order, and
+    twice if the leader had written it before it lost the leadership.
     """
 
     is_idempotent = False
