@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +18,7 @@ PATIENT = {"spark_python_authenticate_socketTimeout": "5m"}
 def main() -> int:
     """Run what the command line asks for. Return the exit code: 1 where a promise is broken."""
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cluster is ended, too
     directory = options.directory or Path(tempfile.mkdtemp(prefix="ottla-soak-"))
     again = f"--seed {options.seed} --faults {options.faults}"
     print(f"seed {options.seed}; everything is in {directory}", flush=True)

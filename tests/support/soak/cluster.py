@@ -98,10 +98,13 @@ class SoakCluster(ProcessCluster):
                 server.start()
         asyncio.run(self.ensemble.wait())
         self.ask("DELETE", "/faults")
+        until_blocking(self._heals, "every replica is in sync", PATIENCE_S)
+
+    def _heals(self) -> bool:
         for broker_id, state in self.states().items():
             if state == "stopped":
-                self.inject("start", broker=broker_id)
-        until_blocking(self.is_in_sync, "every replica is in sync", PATIENCE_S)
+                self.try_inject("start", broker=broker_id)
+        return self.is_in_sync()
 
     def is_in_sync(self) -> bool:
         """Whether every broker runs, and every partition has a leader and all its replicas in sync."""

@@ -91,7 +91,7 @@ class ClusterNemesis(Nemesis):
         """A rolling restart."""
         for broker_id in self._rng.sample(BROKERS, len(BROKERS)):
             self._cluster.heal()
-            self._cluster.inject("restart", broker=broker_id)
+            self._cluster.try_inject("restart", broker=broker_id)
             self.let_go_on(10)
 
     def expire_session(self) -> None:
