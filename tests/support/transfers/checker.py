@@ -11,7 +11,7 @@ The anomalies, after those of Jepsen's workload for Kafka (analyses of Redpanda 
 - **inconsistent offsets**: two values at one offset, in any of the reads and answers.
 - **unseen**: a write of a committed transaction that no reader got, although readers follow its partition.
 - **nonmonotonic send**, **int-nonmonotonic send**: a producer's writes to one partition lie in another order than it
-  sent them; within one transaction.
+  sent them; within one transaction. Not of a producer that is not idempotent.
 - **aborted read** (G1a): with read_committed a value of an aborted transaction is read.
 - **precommitted read**: with read_committed a value is read before its producer has asked for the commit.
 - **torn transaction**: of a transaction whose end is not known some writes are committed and some are not; or the
@@ -153,11 +153,10 @@ class View:
             for partition, rest in self.history.rest.items()
         }
         for transaction in self.history.transactions:
-            if not transaction.is_idempotent and transaction.outcome is not Outcome.OK:
+            if not transaction.is_idempotent:
                 continue
             for write in transaction.writes:
-                known = offsets[write.partition].get(write.value)
-                offset = known if transaction.is_idempotent else write.offset
+                offset = offsets[write.partition].get(write.value)
                 if offset is None:
                     continue
                 before = last.get((transaction.client, write.partition))

@@ -60,8 +60,9 @@ class PlainFeeder(Client):
 class OnceFeeder(PlainFeeder):
     """A producer with acks=all that is not idempotent, and sends each record once: without an answer it gives up.
 
-    librdkafka sends a request again that was refused, whatever `retries` is: with several in flight out of order, and
-    twice if the leader had written it before it lost the leadership.
+    librdkafka sends a request again that was refused, whatever `retries` is: a record is there twice if the leader had
+    written it before it lost the leadership. And a request that waited for the former leader comes after later records,
+    although only one is in flight.
     """
 
     is_idempotent = False

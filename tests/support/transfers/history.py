@@ -77,8 +77,7 @@ class Transaction:
     offsets: dict[Partition, int] = field(default_factory=dict)
     """Offsets that it commits for the group."""
     is_idempotent: bool = True
-    """Whether its producer is. If not, Kafka promises the order of acknowledged records only, and may have each twice.
-    """
+    """Whether its producer is. If not, records may be there twice and in another order."""
 
     def __str__(self) -> str:
         return f"{self.client}/{self.number} ({self.outcome.value})"
