@@ -27,7 +27,7 @@ settings.load_profile("ottla")
 
 HERE = Path(__file__).parent
 LONGEST_FIRST = (
-    ("spark_connector", "storage", "simulation", "cluster", "interop", "transfers")
+    ("spark_connector", "storage", "simulation", "cluster", "soak", "interop", "transfers")
     if FULL
     else ("spark_connector", "interop", "cluster", "ottla", "simulation", "replication", "protocol", "client")
 )
