@@ -17,6 +17,11 @@ def test_what_grows_within_the_tolerance_is_the_same() -> None:
     assert grown() == []
 
 
+def test_each_broker_is_compared_with_the_most_that_one_had() -> None:
+    restarted = Resources(1, 1, 1)
+    assert growth({1: BEFORE, 2: restarted}, {1: BEFORE, 2: MOST}) == []
+
+
 def test_what_grows_beyond_it_is_named() -> None:
     now = MOST._replace(memory=MOST.memory + 1)
     assert grown(memory=1) == [f"broker 2: memory grew from 100 MB, 50 descriptors, 40 tasks to {now}"]

@@ -46,10 +46,13 @@ def _tasks(console: str) -> int:
 
 
 def growth(before: Mapping[int, Resources], after: Mapping[int, Resources]) -> list[str]:
-    """What has grown by more than the tolerance."""
+    """What has grown by more than the tolerance.
+
+    Each broker is compared with the most that one had before: one that was restarted at that moment had little.
+    """
+    then = Resources(*(max(values) for values in zip(*before.values(), strict=True)))
     found = [f"broker {broker_id}: it does not run" for broker_id in before.keys() - after.keys()]
     for broker_id, now in after.items():
-        then = before[broker_id]
         if now.memory > MEMORY_FACTOR * then.memory + MEMORY_BYTES:
             found.append(f"broker {broker_id}: memory grew from {then} to {now}")
         if now.descriptors > then.descriptors + DESCRIPTORS:
