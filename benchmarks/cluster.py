@@ -129,8 +129,10 @@ class Cluster(Server):
 
     def is_led(self, topic: str, partitions: int, not_by: int = -1) -> bool:
         """Whether every partition has a leader, another one than the named."""
-        found = self.metadata().topics[topic].partitions
-        return len(found) == partitions and all(one.leader not in (-1, not_by) for one in found.values())
+        found = self.metadata().topics.get(topic)  # None: the broker that answers has not heard of it yet
+        if found is None or len(found.partitions) != partitions:
+            return False
+        return all(one.leader not in (-1, not_by) for one in found.partitions.values())
 
     def isr(self, topic: str) -> set[int]:
         """The in-sync replicas of partition 0."""
