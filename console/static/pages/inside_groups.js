@@ -68,6 +68,6 @@ export async function show(root, view) {
 function instead(group, coordinator) {
   if (!group) return empty("Choose a group", h("p", {}, "Its coordinator tells what happens in it while you look: a rebalance shows as a generation with its members."));
   const id = coordinator.coordinator;
-  if (id === null) return empty(`${group} has no coordinator now`, h("p", {}, "A cluster has coordinators from its first group on. The brokers are about to elect another one if they lost this one."));
+  if (id === null) return empty(`${group} has no coordinator now`, h("p", {}, "A cluster has no coordinators before its first group. After the loss of a broker, another one takes over."));
   return empty(`Broker ${id} coordinates ${group}`, h("p", {}, "The console of that broker shows the timeline."), h("p", {}, h("a", { href: address`/brokers/${id}` }, `Go to broker ${id}`)));
 }

@@ -77,6 +77,7 @@ async def test_pages_show_what_is_known_while_a_broker_does_not_answer(consoles,
 async def test_a_timeline_names_the_coordinator_where_another_broker_is_it(consoles, cluster):
     where = "/api/v1/inside/groups/coordinator?group=readers"
     assert await consoles[1].rest.get(where) == {"coordinator": None, "is_here": False}
+    assert (await consoles[1].rest.ask("GET", "/api/v1/inside/groups/events?group=readers")).status == 503
     async with consoles[1].at("/inside/groups?group=readers") as page:
         await expect(page.get_by_text("readers has no coordinator now")).to_be_visible()
     made = {"topic_name": "read", "partitions_count": 1, "replication_factor": 1}
@@ -95,6 +96,11 @@ async def test_a_timeline_names_the_coordinator_where_another_broker_is_it(conso
             if broker == coordinator:
                 await expect(page.get_by_text("live", exact=True)).to_be_visible()
             else:
+                refused = await consoles[broker].rest.ask("GET", "/api/v1/inside/groups/events?group=readers")
+                assert (refused.status, refused.body["message"].split(":")[0]) == (
+                    409,
+                    f"Broker {coordinator} coordinates the group readers",
+                )
                 await expect(page.get_by_text(f"Broker {coordinator} coordinates readers")).to_be_visible()
                 await page.get_by_role("link", name=f"Go to broker {coordinator}").click()
                 await expect(page.get_by_role("heading", name=f"Broker {coordinator}")).to_be_visible()
