@@ -20,7 +20,6 @@ def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cluster is ended, too
     directory = options.directory or Path(tempfile.mkdtemp(prefix="ottla-soak-"))
-    again = f"--seed {options.seed} --faults {options.faults}"
     print(f"seed {options.seed}; everything is in {directory}", flush=True)
     try:
         total = soak(
@@ -33,7 +32,7 @@ def main() -> int:
             say=_say,
         )
     except SoakError as error:
-        print(f"FAILED {error}\nagain: {again}", flush=True)
+        print(f"FAILED {error}", flush=True)
         return 1
     for name, number in sorted(total.items()):
         print(f"{number:10} {name}")

@@ -136,7 +136,6 @@ class SoakCluster(ProcessCluster):
 
     def reassign(self, targets: Mapping[Partition, Sequence[int]]) -> None:
         """Move partitions to these replicas; nothing happens if the controller is away."""
-
         moves = {TopicPartition(*one): replicas for one, replicas in targets.items()}
         self._try(lambda admin: admin.alter_partition_reassignments(moves))
 

@@ -40,9 +40,15 @@ def rounds(count: int | None, hours: float) -> Iterator[int]:
 
 
 def soak(
-    directory: Path, seed: int, *, count: int | None = None, hours: float = 0.0, faults: int = 8,
-    spark: SparkSession | None = None, say: Callable[[str], None] = print,
-) -> Counter[str]:  # fmt: skip
+    directory: Path,
+    seed: int,
+    *,
+    count: int | None,
+    hours: float,
+    faults: int,
+    spark: SparkSession | None,
+    say: Callable[[str], None],
+) -> Counter[str]:
     """Run `count` rounds, or for some hours. Return what there was. Raises SoakError; the directory has the rest."""
     total: Counter[str] = Counter()
     with SoakCluster(directory) as cluster:
@@ -77,15 +83,21 @@ def one_round(
         history = run.history()
         found = run.judge(history)
     except Exception as error:
-        raise SoakError(f"seed {seed}: {run.done}, journals in {directory}: {error}") from error
+        raise broken(seed, faults, directory, f"{run.done}: {error}") from error
     if found:
         listed = "\n".join(found[:20])
-        raise SoakError(f"seed {seed}: {run.done}, journals in {directory}, {len(found)} anomalies:\n{listed}")
+        raise broken(seed, faults, directory, f"{run.done}: {len(found)} anomalies:\n{listed}")
     seen = summary(history, run)
     say(f"  {dict(seen)}")
     for deleted in cluster.admin.delete_topics(sorted({topic for topic, _ in run.partitions})).values():
         deleted.result(3 * DEADLINE_S)
     return seen
+
+
+def broken(seed: int, faults: int, directory: Path, what: str) -> SoakError:
+    """The error of a round."""
+    again = f"make soak SEED={seed} SOAK_ARGS='--rounds 2 --faults {faults}'"
+    return SoakError(f"seed {seed}, journals in {directory}, {what}\nagain: {again}")
 
 
 def verify(cluster: SoakCluster) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ PAUSE_S = 1.0
 Found = tuple[str, int, int, str]
 
 
-class SparkReader:
+class SparkReader(ABC):
     """The common part: options, the journal, and what is done in a thread until the round ends."""
 
     def __init__(
@@ -75,11 +76,13 @@ class SparkReader:
             self._journal.note("end", *partition, end)
         return True
 
+    @abstractmethod
     def _read(self) -> None:
-        raise NotImplementedError
+        """Read what there is, into the journal. Raises what Spark raises."""
 
+    @abstractmethod
     def _end(self) -> None:
-        """Called when nothing is read any more."""
+        """End what reads. Called when nothing is read any more."""
 
     @staticmethod
     def _collect(rows: DataFrame) -> list[Found]:
@@ -111,6 +114,9 @@ class SparkBatches(SparkReader):
         found = self._collect(self._session.read.format("ottla").options(**self._options).load())
         self._seek()
         self._note(found)
+
+    def _end(self) -> None:
+        """Nothing is left to end."""
 
 
 class SparkStream(SparkReader):

@@ -9,12 +9,13 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from support.transfers.client import CALL_S, FAST, Client, text_of
+from support.transfers.client import CALL_S, Client, text_of
+from support.transfers.group_consumer import group_consumer
 from support.transfers.journal import Journal
-from support.transfers.transferer import session_settings
 
 Assigned = list[TopicPartition]
 POLL_S = 0.1
+PAUSE_S = 0.05
 
 
 class GroupMember(Client):
@@ -30,19 +31,7 @@ class GroupMember(Client):
         self._consumer.close()
 
     def _open(self) -> Consumer:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.plan.servers,
-                "group.id": self.plan.group,
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 50,
-                "check.crcs": True,
-                **session_settings(self.plan.protocol),
-                **FAST,
-            }
-        )
+        consumer = group_consumer(self.plan, "error")
         topics = sorted({topic for topic, _ in self.plan.sources})
         consumer.subscribe(topics, on_assign=self._on_assign)
         return consumer
@@ -50,6 +39,8 @@ class GroupMember(Client):
     def _on_assign(self, consumer: Consumer, partitions: Assigned) -> None:
         """Begin at the group's offsets, and note them."""
         found = self._committed(consumer, partitions)
+        if found is None:
+            return
         begin = [TopicPartition(one.topic, one.partition, max(one.offset, 0)) for one in found]
         for one in begin:
             self.journal.note("seek", one.topic, one.partition, one.offset)
@@ -58,21 +49,21 @@ class GroupMember(Client):
         else:
             consumer.assign(begin)
 
-    def _committed(self, consumer: Consumer, partitions: Assigned) -> Assigned:
-        while True:
+    def _committed(self, consumer: Consumer, partitions: Assigned) -> Assigned | None:
+        """The group's offsets; None if the run ends before the coordinator tells them."""
+        while not self.is_over():
             asked_ns = time.monotonic_ns()
             try:
                 found = consumer.committed(partitions, CALL_S)
             except KafkaException as error:
                 self.journal.note("error", str(error))
-                if self.is_over():
-                    raise
-                time.sleep(0.05)
-                continue
-            if all(one.error is None for one in found):
-                offsets = [(one.topic, one.partition, one.offset) for one in found]
-                self.journal.note("position", self.plan.group, asked_ns, offsets)
-                return found
+            else:
+                if all(one.error is None for one in found):
+                    offsets = [(one.topic, one.partition, one.offset) for one in found]
+                    self.journal.note("position", self.plan.group, asked_ns, offsets)
+                    return found
+            time.sleep(PAUSE_S)
+        return None
 
     def _step(self) -> None:
         message = self._consumer.poll(POLL_S)

@@ -12,18 +12,11 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from support.deadlines import DEADLINE_S
-from support.transfers.client import CALL_S, FAST, Client, Plan, text_of
+from support.transfers.client import CALL_S, Client, Plan, text_of
+from support.transfers.group_consumer import group_consumer
 
 POLL_S = 0.03
-SESSION_MS = 1000
 Assigned = list[TopicPartition]
-
-
-def session_settings(protocol: str) -> dict[str, str | int]:
-    """The settings of a group's protocol; in the new one, the broker sets the timeouts."""
-    if protocol == "consumer":
-        return {"group.protocol": protocol}
-    return {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": SESSION_MS // 5}
 
 
 class Transferer(Client):
@@ -35,19 +28,7 @@ class Transferer(Client):
         self._consumer = self._open()
 
     def _open(self) -> Consumer:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.plan.servers,
-                "group.id": self.plan.group,
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                **session_settings(self.plan.protocol),
-                "fetch.wait.max.ms": 50,
-                "check.crcs": True,
-                **FAST,
-            }
-        )
+        consumer = group_consumer(self.plan, "earliest")
         if self.plan.subscribes:
             topics = sorted({topic for topic, _ in self.plan.sources})
             consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
