@@ -300,9 +300,10 @@ class Controller:
         self._propagation.brokers_removed(removed)
         for broker_id in removed:
             context.broker_removed(broker_id)
-        if removed:  # also those that have registered again: their partitions had no leader in between
-            context.brokers = {id_: broker for id_, broker in before.items() if id_ not in removed}
-            await self._leaders.elect_after_losses()
+        context.brokers = {id_: broker for id_, broker in before.items() if id_ not in removed}
+        # Those that have registered again at once are not live yet: their partitions had no leader in between. This may
+        # also complete what an earlier attempt has begun.
+        await self._leaders.elect_after_losses()
         added = after.keys() - context.brokers.keys()
         if removed or added or after != before:
             self._adopt_brokers(after)

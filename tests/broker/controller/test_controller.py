@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from registry.errors import BadVersionError
 from registry.interface import Create, Delete, Set
 from registry.znodes.brokers import BrokerZnode
 from registry.znodes.controller import ControllerEpochZnode, ControllerZnode, FeatureZnode
@@ -303,6 +304,31 @@ async def test_a_broker_that_registers_again_at_once_has_lost_its_leaderships(cl
     await cluster.admin.multi([Delete(path), Create(path, data)])
     await until(lambda: cluster.leads(2, "t") == (2, 2, False), "it is told, with a newer epoch")
     assert cluster.told(2, LeaderAndIsrRequest)[-1].broker_epoch == (await cluster.admin.exists(path)).czxid
+    await cluster.admin.delete(path)
+
+
+async def test_a_broker_that_registers_again_while_its_loss_is_handled_has_lost_its_leaderships(cluster):
+    member = await cluster.join(1)
+    await cluster.elected()
+    for broker_id in (2, 3):
+        await cluster.join(broker_id, runs=False)
+    await cluster.create("t", [2, 3])
+    await until(lambda: cluster.leads(2, "t"), "it leads")
+    path = BrokerZnode.path(2)
+    data, _ = await cluster.admin.get(path)
+    write = member.registry.multi
+
+    async def register_when_refused(ops):
+        try:
+            return await write(ops)
+        except BadVersionError:
+            await cluster.admin.create(path, data)
+            raise
+
+    member.registry.multi = register_when_refused
+    await cluster.admin.set(PartitionStateZnode.path("t", 0), cluster.node(PartitionStateZnode.path("t", 0)))
+    await cluster.admin.delete(path)
+    await until(lambda: cluster.leads(3, "t") == (3, 1, False), "the other one leads")
     await cluster.admin.delete(path)
 
 
