@@ -27,6 +27,7 @@ from storage.directories.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     OffsetCheckpoint,
 )
+from storage.directories.lock import take_lock
 from storage.directories.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from storage.errors import LogDirIOError, LogDirLockedError
 from storage.file_system import FileSystem, OpenFile
@@ -103,9 +104,8 @@ class LogDirectory:
     def lock(self) -> None:
         """Create the directory if necessary and lock it. Raises LogDirLockedError if the lock is held.
 
-        Two locks are taken: a process lock, as the JVM does, and a lock on the open file, so that two brokers in one
-        process exclude each other, too. The holder removes the file at the end, as Kafka does, so the lock is taken
-        again if the locked file is no longer the one at the path.
+        The holder removes the file at the end, as Kafka does, so the lock is taken again if the locked file is no
+        longer the one at the path.
         """
         path = f"{self.path}/{LOCK_FILE}"
         while True:
@@ -115,8 +115,7 @@ class LogDirectory:
             except OSError as error:
                 raise LogDirIOError(self.path, error) from error
             try:
-                fcntl.flock(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                fcntl.lockf(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                take_lock(lock.fd, fcntl.LOCK_EX)
             except OSError as error:
                 raise LogDirLockedError(self.path) from error
             with contextlib.suppress(FileNotFoundError):

@@ -11,6 +11,7 @@ import fcntl
 import os
 from types import TracebackType
 
+from storage.directories.lock import take_lock
 from storage.directories.log_directory import LOCK_FILE
 from storage.errors import LogDirLockedError
 
@@ -28,9 +29,7 @@ class SharedLock:
         except FileNotFoundError:
             return self
         try:
-            # As in LogDirectory.lock: flock excludes Ottla's brokers, lockf (a process lock) the JVM's.
-            fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            take_lock(self._fd, fcntl.LOCK_SH)
         except OSError as error:
             self._close()
             raise LogDirLockedError(self._directory) from error

@@ -2,14 +2,17 @@
 
 import asyncio
 import errno
+import fcntl
 import random
 import shutil
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
+from storage.directories import lock
 from storage.directories.delayed_deletes import DelayedDeletes
 from storage.directories.log_directory import LogDirectory
 from storage.errors import (
@@ -86,6 +89,26 @@ class TestLock:
         assert subprocess.run(command, capture_output=True, check=False).returncode != 0
         logs.dirs.unlock()
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    def test_a_process_that_a_killed_broker_was_starting_has_the_lock_until_it_is_another_program(
+        self, tmp_path, monkeypatch
+    ):
+        with (tmp_path / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            child = subprocess.Popen(
+                [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, pass_fds=[file.fileno()]
+            )
+        waits = []
+
+        def end_child(wait_s):
+            waits.append(wait_s)
+            child.communicate()
+
+        monkeypatch.setattr(lock, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=end_child))
+        directory = LogDirectory(FileSystem(), tmp_path)
+        directory.lock()
+        directory.unlock()
+        assert len(waits) == 1
 
     def test_the_lock_file_is_removed_with_the_lock(self, tmp_path):
         """As in Kafka. Who has opened it just before must not take that for a lock."""
