@@ -10,6 +10,7 @@ import ssl
 
 import pytest
 
+from broker.network import tls_server
 from broker.network.connection import MIN_CAPACITY_BYTES
 from broker.network.limited_lines import LINES_IN_A_WINDOW
 from broker.network.limits import ConnectionQuota
@@ -18,6 +19,7 @@ from storage.file_system import FileSystem
 from storage.log.file_records import FileRecords
 from support.certificates import authority, client_certificate, other_authority
 from support.connections import Lazy, framed
+from support.deadlines import DEADLINE_S
 from support.listening import Client
 from support.loops import on_both_loops
 from support.polling import until
@@ -221,6 +223,32 @@ async def test_many_stalled_handshakes_cost_a_socket_each(tmp_path):
             assert len(acceptor.connections) == 1
             assert acceptor.budget.receive_bytes == MIN_CAPACITY_BYTES
     assert one.total == 0
+
+
+@on_both_loops
+async def test_handshakes_that_stall_after_their_first_record_are_limited(tmp_path, monkeypatch, caplog):
+    """The oldest ones are closed; those that are complete do not count, and a new client is served."""
+    caplog.set_level(logging.INFO, "broker.network.tls_server")
+    monkeypatch.setattr(tls_server, "MAX_HANDSHAKES_WITH_STATE", 8)
+    one, hello = quota(), client_hello()
+    async with contextlib.AsyncExitStack() as stack:
+        acceptor = await stack.enter_async_context(tls_listening(tmp_path, quota=one))
+        served = await stack.enter_async_context(TlsClient(acceptor.port))
+        assert await served.ask(b"x") == b"x"
+        stalled = []
+        for number in range(20):
+            stalled.append(await stack.enter_async_context(Client(acceptor)))
+            await stalled[-1].send(hello)
+            await stalled[-1].exactly(1)  # of the server's answer: its state is allocated
+            await until(lambda number=number: one.total == 1 + min(number + 1, 8), "no more than the limit is left")
+        async with asyncio.timeout(DEADLINE_S):
+            for client in stalled[:12]:
+                await client.rest()
+        async with TlsClient(acceptor.port) as client:
+            assert await client.ask(b"y") == b"y"
+        assert await served.ask(b"z") == b"z"
+    assert one.total == 0
+    assert "more than 8 TLS handshakes, of which it is the oldest" in caplog.text
 
 
 @on_both_loops
