@@ -174,5 +174,5 @@ def _use(context: ssl.SSLContext, store: KeyStore, setting: str) -> None:
 def _trust(context: ssl.SSLContext, certificates: list[bytes]) -> None:
     try:
         context.load_verify_locations(cadata=b"".join(certificates))
-    except ssl.SSLError:
+    except (ssl.SSLError, ValueError):  # ValueError: all of them are empty
         raise TlsConfigError("ssl.truststore.location", "contains a damaged certificate") from None

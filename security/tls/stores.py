@@ -94,13 +94,13 @@ def load_trust_store(settings: TlsSettings) -> list[bytes] | None:
         _refuse_pem_password("ssl.truststore.password", settings.truststore_password)
         return _pem_certificates(setting, data)
     if data.startswith(MAGIC):
-        return list(_read_jks("ssl.truststore", data, settings.truststore_password).trusted)
+        jks = _read_jks("ssl.truststore", data, settings.truststore_password)
+        return [*(key.chain[0] for key in jks.keys if key.chain), *jks.trusted]
     if not settings.truststore_password:
         raise TlsConfigError("ssl.truststore.password", "must be set: certificates in PKCS12 are encrypted")
     require_cryptography(setting)
     store = _read_pkcs12("ssl.truststore", data, settings.truststore_password)
-    certificates = [_der(other.certificate) for other in store.additional_certs]
-    return certificates if store.cert is None else [_der(store.cert.certificate), *certificates]
+    return _trusted_of_pkcs12(store)
 
 
 def _store_type(setting: str, name: str) -> str:
@@ -211,6 +211,24 @@ def _pkcs12_key(data: bytes, settings: TlsSettings, new_password: Callable[[], b
         return None
     chain = (_der(store.cert.certificate), *(_der(other.certificate) for other in store.additional_certs))
     return _encrypted(store.key, chain, new_password)
+
+
+def _trusted_of_pkcs12(store: PKCS12KeyAndCertificates) -> list[bytes]:
+    """Return what Java trusts: of a private key its own certificate, not its authorities, unless they are there twice.
+
+    A store that contains an authority as trusted and in the chain of the key contains its certificate two times.
+    """
+    others = [other.certificate for other in store.additional_certs]
+    if store.cert is None:
+        return [_der(one) for one in others]
+    last = store.cert.certificate
+    while last.issuer != last.subject:
+        issuer = next((one for one in others if one.subject == last.issuer), None)
+        if issuer is None:
+            break
+        others.remove(issuer)
+        last = issuer
+    return [_der(one) for one in (store.cert.certificate, *others)]
 
 
 def _read_pkcs12(store: str, data: bytes, password: str) -> PKCS12KeyAndCertificates:

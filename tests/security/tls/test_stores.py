@@ -1,12 +1,21 @@
 """Key stores and trust stores, as the settings may name them: the rows of Kafka's start-up.tsv, and broken files."""
 
+import contextlib
+import hashlib
+import random
+import shutil
+
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
+from security.tls.contexts import server_context
 from security.tls.errors import TlsConfigError
 from security.tls.settings import TlsSettings
 from security.tls.stores import load_key_store, load_trust_store
 from support.certificates import authority, server_certificate
+from support.counts import count
+from support.keytool import keytool
+from support.seeds import chosen_seed
 from support.stores import write_java_stores, write_stores
 
 
@@ -102,6 +111,60 @@ def test_trust_stores(jks):
         assert load_trust_store(settings) == trusted(), name
     assert load_trust_store(TlsSettings(truststore_type="PEM", truststore_certificates=authority().pem())) == trusted()
     assert load_trust_store(TlsSettings()) is None
+
+
+def test_of_a_key_in_a_trust_store_only_its_own_certificate_is_trusted(jks, tmp_path):
+    """As in Java, its authority is not trusted unless the store has it as an entry of its own, too."""
+    own = server_certificate().certificate.public_bytes(Encoding.DER)
+    from_p12 = ["-srckeystore", jks / "server.p12", "-srcstorepass", "secret", "-noprompt"]
+    to_p12 = ["-destkeystore", tmp_path / "java.p12", "-deststoretype", "PKCS12", "-deststorepass", "secret"]
+    keytool("-importkeystore", *from_p12, *to_p12)
+    shutil.copy(jks / "server.jks", tmp_path / "java.jks")
+
+    def loaded(store):
+        return load_trust_store(TlsSettings(truststore_location=str(store), truststore_password="secret"))
+
+    assert loaded(jks / "server.p12") == [own]
+    for name in ("java.p12", "java.jks"):
+        assert loaded(tmp_path / name) == [own], name
+        of_the_authority = ["-importcert", "-alias", "ca", "-file", jks / "ca.pem", "-noprompt"]
+        keytool(*of_the_authority, "-keystore", tmp_path / name, "-storepass", "secret")
+        assert loaded(tmp_path / name) == [own, *trusted()], name
+
+
+def test_an_empty_certificate_in_a_jks_store_is_refused(tmp_path):
+    store = bytes.fromhex("feedfeed 00000001 00000001 00000002 0000 0000000000000000 00000000") + bytes(20)
+    (tmp_path / "empty.jks").write_bytes(store)
+    with pytest.raises(TlsConfigError, match="damaged certificate"):
+        server_context(TlsSettings(truststore_location=str(tmp_path / "empty.jks")))
+
+
+@pytest.mark.counted
+def test_a_damaged_jks_store_gives_another_store_or_an_error(jks, tmp_path):
+    """The checksum is right, so that all of the reader is tried."""
+    rng = random.Random(chosen_seed(16))
+    damaged = tmp_path / "damaged.jks"
+    for number in range(count(300, 30_000)):
+        original = (jks / ("server.jks", "ca.jks")[number % 2]).read_bytes()
+        body = bytearray(original[:-20])
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(4, min(len(body), 80) if rng.random() < 0.5 else len(body))
+            match rng.randrange(3):
+                case 0:
+                    body[at] = rng.randrange(256)
+                case 1:
+                    del body[at : at + rng.randrange(1, 40)]
+                case _:
+                    body[at:at] = rng.randbytes(rng.randrange(1, 9))
+        checksum = hashlib.sha1("secret".encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
+        damaged.write_bytes(body + checksum)
+        opened = {"keystore_location": str(damaged), "keystore_password": "secret", "key_password": "keysecret"}
+        with contextlib.suppress(TlsConfigError):
+            server_context(TlsSettings(**opened))
+        for password in ("secret", None):
+            settings = TlsSettings(truststore_location=str(damaged), truststore_password=password)
+            with contextlib.suppress(TlsConfigError):
+                server_context(settings)
 
 
 WRONG_KEY_STORES = {
