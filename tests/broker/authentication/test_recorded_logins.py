@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hmac
 import json
 import struct
@@ -18,17 +19,23 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from broker.authentication.scram_credentials import user_path
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
 from protocol.api_keys import ApiKey
 from protocol.json import to_json
 from registry.embedded.store import EmbeddedStore
+from registry.interface import Registry
+from registry.znodes.configs import ConfigZnode
 from registry.znodes.delegation_tokens import DelegationTokenZnode
+from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.registry import ZooKeeperRegistry
 from security.sasl.scram import SCRAM_MECHANISMS, ClientFirst, ScramCredential, ScramMechanism, ServerFirst
 from support.broker import settings
 from support.reference import REFERENCE
-from support.sasl import credentials, listener_settings, sasl_listeners, signed, store_with_users, unsecured
+from support.sasl import credentials, listener_settings, sasl_listeners, signed, unsecured
 from support.wire import ConnectionClosedError, WireClient, decode_answer, wire_client
+from support.zookeeper import new_chroot, shared_zookeeper
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SECURITY = REFERENCE / "security"
@@ -85,9 +92,9 @@ class Recorded:
         return self.nonces.pop(0)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Recorded]:
-    """The broker with the listeners of the recordings."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["embedded", "zookeeper"])
+async def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Recorded]:
+    """The broker with the listeners of the recordings, on either registry."""
     own = Recorded()
     values = {
         **settings(tmp_path_factory.mktemp("recorded") / "data"),
@@ -104,22 +111,33 @@ async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
         "connection.failed.authentication.delay.ms": "1",
         "delegation.token.secret.key": TOKEN_KEY,
     }
-    store = await store_with_users(USERS)
-    await put_tokens(store)
-    broker = Broker(BrokerConfig.load(None, values), store=store, now_ms=lambda: own.now_ms, nonce=own.nonce)
-    async with broker:
+    async with contextlib.AsyncExitStack() as stack:
+        store = None
+        if request.param == "zookeeper":
+            values["zookeeper.connect"] = shared_zookeeper().connect + new_chroot()
+            registry: Registry = ZooKeeperRegistry(ZooKeeperAddress.parse(values["zookeeper.connect"]))
+        else:
+            store = await EmbeddedStore.open()
+            stack.push_async_callback(store.close)
+            registry = store.session()
+        await put_users_and_tokens(registry)
+        config = BrokerConfig.load(None, values)
+        broker = await stack.enter_async_context(
+            Broker(config, store=store, now_ms=lambda: own.now_ms, nonce=own.nonce)
+        )
         own.broker = broker
         loop = asyncio.get_running_loop()
         for acceptor in broker.acceptors.values():
             acceptor.now_s = lambda: loop.time() + own.passed_s
         yield own
-    await store.close()
 
 
-async def put_tokens(store: EmbeddedStore) -> None:
-    """The delegation tokens of the recording."""
-    session = store.session()
+async def put_users_and_tokens(session: Registry) -> None:
+    """The users and the delegation tokens of the recording."""
     await session.start()
+    for user, credential in USERS.items():
+        path = ConfigZnode.entity_path(user_path(user))
+        await session.create(path, ConfigZnode(config=credential).encode(), make_parents=True)
     for token_id, ends_ms in TOKEN_ENDS_MS.items():
         token = DelegationTokenZnode(
             token_id=token_id,
