@@ -13,7 +13,7 @@ the instance see the new values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from broker.network.listener import Listener, check_ports, parse_listeners, parse_protocol_map
@@ -23,7 +23,7 @@ from broker.settings.derived import connections_per_ip, console_address, log_dir
 from broker.settings.environment import EnvironmentSettings, environment_settings, jmx_port
 from broker.settings.java_options import zookeeper_login
 from broker.settings.listener_settings import ConsoleSettings, ListenerSettings, base_name, is_of_console, is_prefixed
-from broker.settings.names import LISTENER_PREFIX, is_mistake, refuse_unknown, similar_name
+from broker.settings.names import LISTENER_PREFIX, is_mistake, misspelled_for_listener, refuse_unknown, similar_name
 from broker.settings.properties import read_properties
 from broker.settings.refused import refusal
 from protocol.host_port import HostPort
@@ -307,6 +307,7 @@ class BrokerConfig:
         self._one_id()
         self._resolve()
         self.warnings += size_warnings(self)
+        self.warnings += self._without_listener()
 
     @classmethod
     def load(
@@ -421,12 +422,22 @@ class BrokerConfig:
         self.values[name] = value
 
     def _take_prefixed(self, name: str, text: str) -> None:
-        """Parse a setting of one listener; warn if the setting is unknown, or has no effect."""
+        """Parse a setting of one listener; refuse a mistake; warn if the setting is unknown, or has no effect."""
         setting = self._parse_prefixed(name, text)
         if setting is not None and (reason := refusal(setting, setting.parse(text))) is not None:
             raise ConfigError(name, text, reason)
+        if setting is None and (close := misspelled_for_listener(name, BROKER_SETTINGS)) is not None:
+            raise ConfigError(name, HIDDEN, f"no setting of listeners has this name; the nearest is {close}")
         if setting is None or not setting.acts:
             self.warnings.append(f"{name} has no effect in Ottla yet")
+
+    def _without_listener(self) -> Iterator[str]:
+        """Yield a warning for each setting of a listener that does not exist: its name may be a mistake."""
+        names = {one.name for one in self.listeners}
+        for name in self.static:
+            listener = name.removeprefix(LISTENER_PREFIX).partition(".")[0].upper()
+            if name.startswith(LISTENER_PREFIX) and listener not in names:
+                yield f"{name} has no effect: {listener} is not among the listeners ({', '.join(sorted(names))})"
 
     def _parse_prefixed(self, name: str, text: str) -> Setting | None:
         """Parse a setting of one listener. Return its row; None if it is unknown.

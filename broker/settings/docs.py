@@ -36,7 +36,7 @@ are refused; the error has the name, the value and the rule. A setting with the 
 An unknown name in a file causes a warning with the file and the name, as in Kafka: a file of another vendor
 may have settings of its plugins. An unknown name of `--set` is refused. Names that would hide a mistake are
 refused everywhere: unknown `ottla.*` names, names that differ from a setting's in one or two characters, in
-case or in separators (`log.retention.hour`, `log_dirs`), settings of topics, and
+case or in separators (`log.retention.hour`, `log_dirs`, also after a listener's prefix), settings of topics, and
 [names of the past](#names-of-the-past). The error has the right name.
 
 ## Environment variables

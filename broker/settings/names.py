@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
 from protocol.classic_names import ClassicName, Reader, advice, classic_name
+from security.jaas import LOGIN_MODULES
 from storage.setting import ConfigError, Setting
 
 LISTENER_PREFIX = "listener.name."
@@ -85,6 +86,16 @@ def misspelled(name: str, settings: Mapping[str, Setting]) -> str | None:
     if close is None or _plain(name) == _plain(close):
         return close
     return close if _edits(name, close) <= (2 if len(close) > 7 else 1) else None
+
+
+def misspelled_for_listener(name: str, settings: Mapping[str, Setting]) -> str | None:
+    """Return the name that was meant by an unknown one with a listener's prefix, if it looks like a typing error."""
+    start, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
+    if rest.partition(".")[0].upper() in LOGIN_MODULES:
+        mechanism, _, rest = rest.partition(".")
+        start += f".{mechanism}"
+    close = misspelled(rest, settings)
+    return None if close is None else f"{LISTENER_PREFIX}{start}{dot}{close}"
 
 
 def _plain(name: str) -> str:

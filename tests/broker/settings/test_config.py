@@ -315,8 +315,31 @@ def test_passwords_are_not_shown_in_warnings():
 
 
 def test_listener_prefixed_names_are_accepted_with_a_warning():
-    config = BrokerConfig({"listener.name.internal.sasl.kerberos.kinit.cmd": "/k"})
-    assert config.warnings == ["listener.name.internal.sasl.kerberos.kinit.cmd has no effect in Ottla yet"]
+    config = BrokerConfig({"listener.name.plaintext.sasl.kerberos.kinit.cmd": "/k"})
+    assert config.warnings == ["listener.name.plaintext.sasl.kerberos.kinit.cmd has no effect in Ottla yet"]
+
+
+def test_settings_of_a_listener_that_does_not_exist_cause_a_warning():
+    config = BrokerConfig({"listener.name.outside.ssl.client.auth": "required"})
+    (warning,) = config.warnings
+    assert warning == (
+        "listener.name.outside.ssl.client.auth has no effect: OUTSIDE is not among the listeners (PLAINTEXT)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("listener.name.plaintext.ssl.client.auht", "listener.name.plaintext.ssl.client.auth"),
+        ("listener.name.plaintext.ssl_client_auth", "listener.name.plaintext.ssl.client.auth"),
+        ("listener.name.a.plain.connection.max.reauth.ms", "listener.name.a.plain.connections.max.reauth.ms"),
+    ],
+)
+def test_typing_errors_behind_the_prefix_of_a_listener_are_refused(name, meant):
+    with pytest.raises(ConfigError, match=f"nearest is {meant}$") as caught:
+        BrokerConfig({name: "hush"})
+    assert caught.value.name == name
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
