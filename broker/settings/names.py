@@ -14,12 +14,14 @@ from difflib import get_close_matches
 
 from protocol.classic_names import ClassicName, Reader, advice, classic_name
 from security.jaas import LOGIN_MODULES
-from storage.setting import ConfigError, Setting
+from storage.setting import HIDDEN, ConfigError, Setting
 
 LISTENER_PREFIX = "listener.name."
 OTTLA_PREFIX = "ottla."
 AUTHORIZER_ZOOKEEPER_PREFIX = "authorizer.zookeeper."
 """Of Kafka's AclAuthorizer: settings for another ZooKeeper with other ACLs. Without them, the wrong ACLs would act."""
+_OF_SECRETS = ("password", "passwd", "secret", "jaas", "credential")
+"""An unknown name with one of these may be that of a secret: its value is not shown."""
 _LIKE = 0.7
 """Similarity from which a name is a hint (difflib's ratio)."""
 
@@ -48,6 +50,10 @@ def refuse_unknown(
     name: str, value: str | None, settings: Mapping[str, Setting], topic_settings: Mapping[str, Setting]
 ) -> ConfigError:
     """Return the error for an unknown name, with the current name or the most similar known name."""
+    close = similar_name(name, settings)
+    is_similar_to_one = close is not None and settings[close].is_sensitive
+    if is_similar_to_one or name.endswith(".key") or any(word in name.lower() for word in _OF_SECRETS):
+        value = HIDDEN
     if (classic := refuse_classic(name, value)) is not None:
         return classic
     if name.startswith(AUTHORIZER_ZOOKEEPER_PREFIX):
@@ -57,7 +63,6 @@ def refuse_unknown(
         server = topic_settings[name].server
         hint = f": use {server[0]}" if server else ""
         return ConfigError(name, value, f"a setting of topics, not of a broker{hint}")
-    close = similar_name(name, settings)
     return ConfigError(name, value, f"no setting has this name{'' if close is None else f'; the nearest is {close}'}")
 
 
