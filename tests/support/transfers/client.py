@@ -15,8 +15,10 @@ transactional id, or ends. Every choice comes from its plan's seed.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +34,7 @@ from support.transfers.journal import Journal
 
 STOP = "stop"
 STUCK = 7
+SHOW_STACKS = signal.SIGUSR1
 STUCK_S = 2.5
 CALL_S = 2.0
 DEADLINE_S = 40.0
@@ -261,5 +264,6 @@ def run_client(kind: type[Client], plan: Plan) -> None:
     output = os.open(plan.directory / f"{plan.name}.out", os.O_WRONLY | os.O_CREAT, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    faulthandler.register(SHOW_STACKS)
     kind(plan).run()
     os._exit(0)  # the ends of fenced producers are not waited for

@@ -6,9 +6,10 @@ import signal
 import subprocess
 
 from support.fork_server import ForkedProcess
-from support.transfers.client import STUCK, Client, Plan, run_client
+from support.transfers.client import SHOW_STACKS, STUCK, Client, Plan, run_client
 
 JOIN_S = 60.0
+STACKS_S = 2.0
 LIBRDKAFKA_ENDS = (STUCK, -signal.SIGABRT, -signal.SIGSEGV)
 """It hangs, or breaks its heap ("double free", now and then when AddOffsetsToTxn is fenced): as good as a kill."""
 
@@ -50,8 +51,13 @@ class ClientProcess:
             self._is_stopped = False
 
     def join(self) -> int | None:
-        """Wait until it has ended by itself. Return its exit code; None if it does not end."""
-        try:
-            return self._process.wait(JOIN_S)
-        except subprocess.TimeoutExpired:
-            return None
+        """Wait until it has ended by itself. Return its exit code.
+
+        None if it does not end; then it has written the stacks of its threads to its output.
+        """
+        for timeout_s in (JOIN_S, STACKS_S):
+            try:
+                return self._process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self._process.send_signal(SHOW_STACKS)
+        return None
