@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import json
 import logging
+import ssl
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -41,6 +42,7 @@ class KeySet:
         self._settings = settings
         self._readers: list[KeySetReader] = []
         self._wanted = asyncio.Event()
+        self._tls: ssl.SSLContext | None = None
 
     def add(self, reader: KeySetReader) -> None:
         """Keep the keys of a reader up to date."""
@@ -65,6 +67,8 @@ class KeySet:
                 "that a key of %s has signed can log in, also one that was made for another service",
                 self._settings.jwks_url,
             )
+        if url.scheme == "https":
+            self._tls = self._context()
         try:
             await self._read()
         except (OSError, ValueError) as error:
@@ -92,9 +96,23 @@ class KeySet:
                 wait_s = self._settings.refresh_ms / 1000
                 retries.succeeded()
 
+    def _context(self) -> ssl.SSLContext:
+        # A broker without TLS must not wait for this import.
+        from security.tls.contexts import client_context
+        from security.tls.errors import TlsConfigError
+
+        try:
+            return client_context(self._settings.tls)
+        except TlsConfigError as error:
+            url = self._settings.jwks_url
+            raise BrokerStartError(
+                f"the options in the JAAS line for sasl.oauthbearer.jwks.endpoint.url={url}: {error}"
+            ) from None
+
     async def _read(self) -> None:
         url = urlsplit(self._settings.jwks_url)
-        text = await (asyncio.to_thread(_read_file, url.path) if url.scheme == "file" else _fetch(url.geturl()))
+        reading = asyncio.to_thread(_read_file, url.path) if url.scheme == "file" else _fetch(url.geturl(), self._tls)
+        text = await reading
         try:
             key_set = json.loads(text)
         except (ValueError, RecursionError):
@@ -115,7 +133,7 @@ def _read_file(path: str) -> bytes:
         return file.read(MAX_BYTES)
 
 
-async def _fetch(url: str) -> bytes:
+async def _fetch(url: str, tls: ssl.SSLContext | None) -> bytes:
     import aiohttp  # 20 ms, and only brokers that ask an issuer need it
 
     try:
@@ -125,6 +143,7 @@ async def _fetch(url: str) -> bytes:
             session.get(
                 url,
                 allow_redirects=False,  # the keys decide who can log in: only this URL may give them
+                ssl=tls or True,
             ) as response,
         ):
             if 300 <= response.status < 400:

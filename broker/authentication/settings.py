@@ -18,6 +18,7 @@ from security.jaas import LOGIN_MODULES, JaasError, parse_jaas
 from security.sasl.gss_context import GSSAPI
 from security.sasl.kerberos_login import KerberosLogin, service_name
 from security.sasl.kerberos_names import KerberosRuleError, LocalNames
+from security.tls.settings import TlsSettings
 from storage.setting import HIDDEN, ConfigError
 
 PLAIN: Final = "PLAIN"
@@ -61,6 +62,8 @@ class TokenSettings:
     refresh_ms: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    """Of connections to an https: URL; as in Kafka, from the `ssl.*` options of the JAAS line."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def _mechanism(settings: ListenerSettings, mechanism: str) -> MechanismSettings:
     prefix = f"{settings.prefix}{mechanism.lower()}."
     options = _jaas_options(settings, prefix, mechanism)
     handler = _handler(settings, prefix, mechanism)
-    tokens = token_settings(settings, mechanism) if handler in _SIGNED_HANDLERS else None
+    tokens = token_settings(settings, mechanism, options) if handler in _SIGNED_HANDLERS else None
     reauth: Any = settings.value("connections.max.reauth.ms", mechanism)
     kerberos = _kerberos_settings(settings, prefix, options) if mechanism == GSSAPI else None
     found = MechanismSettings(mechanism, options, reauth, tokens, kerberos)
@@ -187,8 +190,10 @@ def check_own_mechanism(settings: ListenerSettings) -> None:
         raise ConfigError(mechanism_setting, mechanism, rule)
 
 
-def token_settings(settings: ListenerSettings, mechanism: str | None = None) -> TokenSettings:
-    """Return how signed tokens are checked. Raises ConfigError."""
+def token_settings(
+    settings: ListenerSettings, mechanism: str | None = None, options: Mapping[str, str] | None = None
+) -> TokenSettings:
+    """Return how signed tokens are checked. options: of the JAAS line, if there is one. Raises ConfigError."""
 
     def value(name: str) -> Any:
         return settings.value(f"sasl.oauthbearer.{name}", mechanism)
@@ -208,6 +213,7 @@ def token_settings(settings: ListenerSettings, mechanism: str | None = None) -> 
         refresh_ms=value("jwks.endpoint.refresh.ms"),
         retry_backoff_ms=value("jwks.endpoint.retry.backoff.ms"),
         retry_backoff_max_ms=value("jwks.endpoint.retry.backoff.max.ms"),
+        tls=TlsSettings.of_texts((options or {}).get),
     )
 
 

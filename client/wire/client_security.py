@@ -4,12 +4,12 @@ import random as random_module
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from client.errors import InvalidOptionError
 from client.options import refuse
 from client.wire.connection_security import ConnectionSecurity
 from client.wire.login_options import (
+    JAAS,
     EndpointTokens,
     KerberosTickets,
     PasswordLogin,
@@ -27,8 +27,6 @@ from security.sasl.plain_client import PlainClient
 from security.sasl.scram import SCRAM_MECHANISMS
 from security.sasl.scram_client import ScramClient
 from security.sasl.unsecured_login import unsecured_extensions, unsecured_token
-
-_LISTS = ("ssl.enabled.protocols", "ssl.cipher.suites")
 
 
 def connection_security(options: SecurityOptions, random: random_module.Random) -> ConnectionSecurity:
@@ -54,14 +52,8 @@ def _tls(options: SecurityOptions) -> Callable[[], ssl.SSLContext]:
         from security.tls.errors import TlsConfigError
         from security.tls.settings import TlsSettings
 
-        def value(setting: str) -> Any:
-            given = getattr(options, setting.replace(".", "_"), None)
-            if given is None or setting not in _LISTS:
-                return given
-            return tuple(name for part in given.split(",") if (name := part.strip()))
-
         try:
-            context = client_context(TlsSettings.of(value))
+            context = client_context(TlsSettings.of_texts(lambda name: getattr(options, name.replace(".", "_"), None)))
         except TlsConfigError as error:
             option = error.setting.replace(".", "_")
             raise InvalidOptionError(option, f"{option}: {error.rule}") from error
@@ -97,10 +89,25 @@ def _exchanges(mechanism: str, login: PasswordLogin | ProvidedTokens | EndpointT
         return with_unsecured_token
     extensions: Mapping[str, str] = login.extensions if isinstance(login, EndpointTokens) else {}
     tokens: TokenSource = (
-        TokenEndpoint(login).token if isinstance(login, EndpointTokens) else program_tokens(login.provider)
+        TokenEndpoint(login, _endpoint_tls(login)).token
+        if isinstance(login, EndpointTokens)
+        else program_tokens(login.provider)
     )
 
     async def with_token(host: str) -> ClientExchange:
         return OAuthBearerClient(await tokens(), extensions)
 
     return with_token
+
+
+def _endpoint_tls(login: EndpointTokens) -> ssl.SSLContext | None:
+    """Return the context of connections to a token endpoint; None if it has no TLS. Raises InvalidOptionError."""
+    if not login.url.startswith("https:"):
+        return None
+    from security.tls.contexts import client_context  # as above
+    from security.tls.errors import TlsConfigError
+
+    try:
+        return client_context(login.tls)
+    except TlsConfigError as error:
+        raise InvalidOptionError(JAAS, f"{JAAS}: {error}") from None

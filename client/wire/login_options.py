@@ -14,6 +14,7 @@ from security.jaas import JaasError, parse_jaas
 from security.sasl.gss_context import GSSAPI
 from security.sasl.kerberos_login import KerberosLogin, service_name
 from security.secret import HIDDEN, revealed
+from security.tls.settings import TlsSettings
 
 if TYPE_CHECKING:
     from client.wire.security_options import SecurityOptions, TokenProvider
@@ -55,13 +56,17 @@ class ProvidedTokens(NamedTuple):
 
 
 class EndpointTokens(NamedTuple):
-    """Tokens from a token endpoint for a client id and its secret. extensions: for the broker (KIP-342)."""
+    """Tokens from a token endpoint for a client id and its secret.
+
+    extensions: for the broker (KIP-342). tls: of https: URLs; as in Kafka, from the `ssl.*` options of the JAAS line.
+    """
 
     url: str
     client_id: str
     client_secret: str
     scope: str | None
     extensions: Mapping[str, str]
+    tls: TlsSettings = TlsSettings()
 
     def __repr__(self) -> str:
         return f"EndpointTokens({self.url!r}, {self.client_id!r}, {HIDDEN})"
@@ -172,7 +177,8 @@ def _from_endpoint(options: SecurityOptions, url: str, jaas: Mapping[str, str]) 
             raise refuse(name, None, f"must be given with {URL}, or {key} in {JAAS}")
     extensions = {key[len(_EXTENSION) :]: value for key, value in jaas.items() if key.startswith(_EXTENSION)}
     secret = revealed(found[CLIENT_SECRET] or "")
-    return EndpointTokens(url, found[CLIENT_ID] or "", secret, found[SCOPE], extensions)
+    tls = TlsSettings.of_texts(jaas.get)
+    return EndpointTokens(url, found[CLIENT_ID] or "", secret, found[SCOPE], extensions, tls)
 
 
 def _refuse_if_given(options: SecurityOptions, name: str, rule: str) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import base64
 import inspect
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -45,8 +46,10 @@ def program_tokens(provider: TokenProvider) -> TokenSource:
 class TokenEndpoint:
     """OAuth's client credentials (RFC 6749, 4.4): a token for the id and the secret of a client."""
 
-    def __init__(self, options: EndpointTokens) -> None:
+    def __init__(self, options: EndpointTokens, tls: ssl.SSLContext | None = None) -> None:
+        """tls: of https: URLs; without it, the authorities of the system count."""
         self._url = options.url
+        self._tls = tls or True
         self._options = options
         self._fetching = asyncio.Lock()
         self._token = ""
@@ -73,11 +76,21 @@ class TokenEndpoint:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S)) as session,
                 session.post(
-                    self._url, data=form, headers={"Authorization": f"Basic {login}"}, allow_redirects=False
+                    self._url,
+                    data=form,
+                    headers={"Authorization": f"Basic {login}"},
+                    allow_redirects=False,
+                    ssl=self._tls,
                 ) as answer,
             ):
-                body = await answer.content.read(_MAX_ANSWER_BYTES)
-                status = answer.status
+                received = bytearray()
+                async for chunk in answer.content.iter_any():
+                    received += chunk
+                    if len(received) > _MAX_ANSWER_BYTES:
+                        raise AuthenticationError(
+                            f"token endpoint {self._url}: the answer is larger than {_MAX_ANSWER_BYTES} bytes"
+                        )
+                status, body = answer.status, bytes(received)
         except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
             raise AuthenticationError(f"token endpoint {self._url}: {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 DEFAULT_PROTOCOLS = ("TLSv1.2", "TLSv1.3")
+_LISTS = ("ssl.enabled.protocols", "ssl.cipher.suites")
 DEFAULT_STORE_TYPE = "JKS"
 """Kafka's default type. A store of this type may also be PKCS12, as in Java."""
 
@@ -43,6 +44,18 @@ class TlsSettings:
         """Take every field from `value`, which returns the parsed value of one of Kafka's names (None: not set)."""
         given = {one.name: value(setting_name(one.name)) for one in fields(cls)}
         return cls(**{name: given_value for name, given_value in given.items() if given_value is not None})
+
+    @classmethod
+    def of_texts(cls, value: Callable[[str], Any]) -> Self:
+        """Do the same with values that are not parsed: lists are texts with commas."""
+
+        def parsed(name: str) -> Any:
+            given = value(name)
+            if given is None or name not in _LISTS:
+                return given
+            return tuple(one for part in given.split(",") if (one := part.strip()))
+
+        return cls.of(parsed)
 
 
 def setting_name(field_name: str) -> str:

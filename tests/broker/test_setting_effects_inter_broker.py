@@ -1,5 +1,6 @@
 """The settings of connections between brokers, seen in a live broker that connects to itself."""
 
+import asyncio
 import base64
 import json
 import time
@@ -14,9 +15,11 @@ from protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from storage.setting import ConfigError
 from support.broker import settings
+from support.certificates import authority
 from support.effects import shows
 from support.polling import until
 from support.sasl import HANDLER, UNSECURED_HANDLER, credentials, store_with_users
+from support.tls_listening import tls_settings
 from support.wire import create_topic, fetch, wire_client
 
 PREFIX = "listener.name.internal."
@@ -73,6 +76,25 @@ async def test_brokers_fetch_their_tokens(tmp_path):
         sent = "Basic " + base64.b64encode(b"me:s").decode()
         await until(lambda: users(broker) == {sent}, "the broker is logged in")
     await runner.cleanup()
+
+
+@shows("ssl.endpoint.identification.algorithm")
+async def test_whether_brokers_verify_the_names_of_others(tmp_path, caplog):
+    tls = {
+        "listener.security.protocol.map": "INTERNAL:SSL",
+        **tls_settings(tmp_path, server=authority().issue("CN=broker", sans=("elsewhere.example",))),
+    }
+    values = settings(tmp_path / "data") | LISTENER | tls
+    unverified = BrokerConfig.load(None, values | {"ssl.endpoint.identification.algorithm": ""})
+    assert not [warning for warning in unverified.warnings if "has no effect" in warning]
+    async with Broker(unverified) as broker:
+        await until(lambda: broker.acceptors["INTERNAL"].connections, "the broker has connected to itself")
+    assert "IP address mismatch" not in caplog.text
+    broker = Broker(BrokerConfig.load(None, values))
+    running = asyncio.create_task(broker.run())
+    await until(lambda: "IP address mismatch" in caplog.text, "the broker refuses the certificate")
+    broker.stop()
+    await running
 
 
 @shows("control.plane.listener.name")

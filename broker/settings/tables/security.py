@@ -138,7 +138,7 @@ SECURITY_SETTINGS: dict[str, Setting] = table((
     Setting("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3", None,
             MEDIUM, PER_BROKER, "TLS versions that are offered.", acts=True),
     Setting("ssl.endpoint.identification.algorithm", STRING, "https", None,
-            LOW, PER_BROKER, "Whether host names are verified."),
+            LOW, PER_BROKER, "https: brokers verify the host names of other brokers; empty: they do not.", acts=True),
     Setting("ssl.engine.factory.class", CLASS, None, None,
             LOW, PER_BROKER, "Java class that makes TLS engines."),
     Setting("ssl.key.password", PASSWORD, None, None,

@@ -9,6 +9,7 @@ import pytest
 from broker.authentication.settings import sasl_settings
 from broker.settings.config import BrokerConfig
 from security.jaas import KERBEROS_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from security.tls.settings import TlsSettings
 from storage.setting import ConfigError
 from support.reference import REFERENCE
 from support.sasl import (
@@ -171,6 +172,19 @@ def test_the_most_specific_setting_counts() -> None:
     assert {name: one.max_reauth_ms for name, one in found.mechanisms.items()} == {"PLAIN": 3, "SCRAM-SHA-512": 2}
     assert found.offered == ("PLAIN", "SCRAM-SHA-512")
     assert "secret" not in repr(found)
+
+
+def test_tls_of_the_key_set_is_in_the_jaas_line() -> None:
+    """As in Kafka, the settings of the listener do not count."""
+    own = 'ssl.truststore.location="/ca.pem" ssl.truststore.type=PEM ssl.enabled.protocols="TLSv1.2, TLSv1.3"'
+    values = OAUTH | signed(LISTENER, "https://issuer/keys") | {"ssl.truststore.location": "/other.pem"}
+    name = f"{PREFIX}oauthbearer.sasl.jaas.config"
+    values[name] = values[name].replace(";", f" {own};")
+    tokens = sasl_settings(load(values).of_listener(LISTENER)).mechanisms["OAUTHBEARER"].tokens
+    assert tokens is not None
+    assert tokens.tls == TlsSettings(
+        truststore_location="/ca.pem", truststore_type="PEM", enabled_protocols=("TLSv1.2", "TLSv1.3")
+    )
 
 
 def test_kerberos() -> None:
