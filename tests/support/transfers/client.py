@@ -1,7 +1,8 @@
 """A transactional client of the workload, in its own process, which may be killed or stopped at any time.
 
-librdkafka's send_offsets_to_transaction may hang for ever after its group coordinator was away (its issues 5456, 5511):
-a client that does ends itself with STUCK, and is started again.
+librdkafka's send_offsets_to_transaction may hang for ever after its group coordinator was away (its issues 5456, 5511);
+so may the close of a consumer whose partitions are just being revoked, after "Consumer group sub-system terminated". A
+client that hangs ends itself with STUCK, and is started again.
 
 And a librdkafka that aborts takes what it purges for never sent (ADVBASE in its rdkafka_partition.c). Where only the
 answer was lost, with a connection, the next record gets the sequence number of one that is in the log: a broker has to
@@ -238,11 +239,11 @@ class Client:
                     raise
 
     def call_or_end(self, method: Callable[..., Any], *arguments: object) -> None:
-        """Call as `call` does, but end this process if the call hangs."""
+        """Call, and end this process if the call hangs."""
         watch = threading.Timer(STUCK_S, os._exit, [STUCK])
         watch.start()
         try:
-            method(*arguments, CALL_S)
+            method(*arguments)
         finally:
             watch.cancel()
 

@@ -28,7 +28,7 @@ class GroupMember(Client):
         self._consumer = self._open()
         while not self.is_over():
             self._step()
-        self._consumer.close()
+        self.call_or_end(self._consumer.close)
 
     def _open(self) -> Consumer:
         consumer = group_consumer(self.plan, "error")

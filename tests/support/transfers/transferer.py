@@ -79,6 +79,7 @@ class Transferer(Client):
             self.producer.send_offsets_to_transaction,
             [TopicPartition(*end) for end in ends],
             self._consumer.consumer_group_metadata(),
+            CALL_S,
         )
         return True
 
@@ -115,4 +116,4 @@ class Transferer(Client):
 
     def close(self) -> None:
         """Leave the group."""
-        self._consumer.close()
+        self.call_or_end(self._consumer.close)
