@@ -19,9 +19,9 @@ export class Chart {
     this.label = label;
     this.width = WIDTH;
     this.drawing = svg("svg", { role: "img", tabindex: "0", "aria-label": label });
-    this.legend = h("ul", { class: "legend" });
+    this.legend = h("ul.legend");
     this.at = null;
-    this.node = h("div", { class: "chart" }, this.drawing, this.legend);
+    this.node = h("div.chart", this.drawing, this.legend);
     this.drawing.addEventListener("pointermove", (event) => this.#pointTo(event));
     this.drawing.addEventListener("pointerleave", () => this.#select(null));
     this.drawing.addEventListener("keydown", (event) => this.#onKey(event));
@@ -61,16 +61,16 @@ export class Chart {
     const times = this.times.length > 1 ? [this.from, (this.from + this.to) / 2, this.to] : [];
     replace(
       this.drawing,
-      svg("title", {}, this.label),
+      svg("title", this.label),
       marks.map((value) => [
-        svg("line", { class: "axis", x1: LEFT, x2: this.width - 8, y1: this.#y(value), y2: this.#y(value) }),
+        svg("line.axis", { x1: LEFT, x2: this.width - 8, y1: this.#y(value), y2: this.#y(value) }),
         svg("text", { x: LEFT - 6, y: this.#y(value) + 4, "text-anchor": "end" }, this.format(value)),
       ]),
       times.map((ms, index) =>
         svg("text", { x: this.#x(ms), y: HEIGHT - 6, "text-anchor": ["start", "middle", "end"][index] }, clockTime(ms)),
       ),
       this.series.map((one, index) => svg("path", { class: `line series-${index + 1}`, d: this.#path(one.points) })),
-      this.at !== null && svg("line", { class: "cursor", x1: this.#x(this.at), x2: this.#x(this.at), y1: TOP, y2: HEIGHT - BOTTOM }),
+      this.at !== null && svg("line.cursor", { x1: this.#x(this.at), x2: this.#x(this.at), y1: TOP, y2: HEIGHT - BOTTOM }),
     );
     this.#drawLegend();
   }
@@ -94,11 +94,11 @@ export class Chart {
   #drawLegend() {
     replace(
       this.legend,
-      this.at !== null && h("li", {}, clockTime(this.at)),
+      this.at !== null && h("li", clockTime(this.at)),
       this.series.map((one, index) => {
         const [, value] = (this.at === null ? one.points.at(-1) : one.points.find(([ms]) => ms === this.at)) ?? [0, null];
         const mark = svg("svg", { viewBox: "0 0 14 4", "aria-hidden": "true" }, svg("path", { class: `line series-${index + 1}`, d: "M0,2H14" }));
-        return h("li", {}, mark, `${one.label}: ${value === null || value === undefined ? "–" : this.format(value)}`);
+        return h("li", mark, `${one.label}: ${value === null || value === undefined ? "–" : this.format(value)}`);
       }),
     );
   }

@@ -6,7 +6,7 @@ import { h, newId, replace, setAttribute } from "/static/core/dom.js";
 // shows the error if it throws. kind: "danger" for actions that destroy. Returns the dialog's element; `closed` runs when
 // it is closed.
 export function formDialog({ title, content, action, submit, kind = "", large = false, closed = () => {} }) {
-  const problem = h("p", { class: "notice", "data-kind": "bad", role: "alert", hidden: true });
+  const problem = h("p.notice", { "data-kind": "bad", role: "alert", hidden: true });
   const button = h("button", { class: `primary ${kind}` }, action);
   const label = newId("dialog");
   const form = h(
@@ -15,7 +15,7 @@ export function formDialog({ title, content, action, submit, kind = "", large = 
     h("h2", { id: label }, title),
     content,
     problem,
-    h("div", { class: "actions" }, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), button),
+    h("div.actions", h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), button),
   );
   const dialog = h("dialog", { class: large ? "large" : null, "aria-labelledby": label, onclose: end }, form);
 
@@ -55,8 +55,8 @@ export function confirmDialog({ title, consequence, action, submit, typed = null
     kind,
     submit,
     content: [
-      h("p", {}, consequence),
-      typed && h("div", { class: "field" }, h("label", { for: id }, "Type ", h("code", {}, typed), " to confirm"), input),
+      h("p", consequence),
+      typed && h("div.field", h("label", { for: id }, "Type ", h("code", typed), " to confirm"), input),
     ],
   });
   function check() {
@@ -70,7 +70,7 @@ export function confirmDialog({ title, consequence, action, submit, typed = null
 export function field(label, control, { help = null, check = () => null } = {}) {
   const id = control.id || newId("field");
   control.id = id;
-  const problem = h("p", { class: "problem", id: `${id}-problem` });
+  const problem = h("p.problem", { id: `${id}-problem` });
   control.setAttribute("aria-describedby", `${id}-help ${id}-problem`);
   control.addEventListener("input", validate);
   function validate() {
@@ -79,5 +79,5 @@ export function field(label, control, { help = null, check = () => null } = {}) 
     setAttribute(control, "aria-invalid", found ? "true" : null);
     control.setCustomValidity?.(found ?? "");
   }
-  return h("div", { class: "field" }, h("label", { for: id }, label), control, h("p", { class: "help", id: `${id}-help` }, help), problem);
+  return h("div.field", h("label", { for: id }, label), control, h("p.help", { id: `${id}-help` }, help), problem);
 }

@@ -2,23 +2,28 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// h("a", { class: "x", href: "/", onclick: fn }, "text", node, [more], null): properties that begin with "on" are
-// listeners, true is an attribute without a value, and null, undefined and false are left out.
-export function h(tag, properties = {}, ...children) {
-  return fill(document.createElement(tag), properties, children);
+// h("a.quiet.small", { href: "/", onclick: fn }, "text", node, [more], null): an element with its classes, properties (may
+// be left out) and children. Properties that begin with "on" are listeners, true is an attribute without a value, and
+// null, undefined and false are left out.
+export function h(tag, ...content) {
+  return make((name) => document.createElement(name), tag, content);
 }
 
-export function svg(tag, properties = {}, ...children) {
-  return fill(document.createElementNS(SVG, tag), properties, children);
+export function svg(tag, ...content) {
+  return make((name) => document.createElementNS(SVG, name), tag, content);
 }
 
-function fill(node, properties, children) {
-  for (const [name, value] of Object.entries(properties)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "value") node.value = value;
-    else setAttribute(node, name, value);
+function make(create, tag, content) {
+  const [name, ...classes] = tag.split(".");
+  const node = create(name);
+  if (classes.length) node.setAttribute("class", classes.join(" "));
+  const properties = content[0]?.constructor === Object ? content.shift() : {};
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "value") node.value = value;
+    else setAttribute(node, key, value);
   }
-  append(node, children);
+  append(node, content);
   return node;
 }
 

@@ -30,7 +30,7 @@ function open() {
     type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": listId, "aria-label": "Go to a page, topic or group, or run a command",
     placeholder: "Go to a page, topic or group…", autocomplete: "off", spellcheck: "false",
   });
-  const dialog = h("dialog", { class: "palette", "aria-label": "Commands", onclose: () => dialog.remove() }, input, list);
+  const dialog = h("dialog.palette", { "aria-label": "Commands", onclose: () => dialog.remove() }, input, list);
   let commands = [];
   let matches = [];
   let selected = 0;
@@ -40,7 +40,7 @@ function open() {
     selected = Math.max(0, Math.min(selected, matches.length - 1));
     replace(list, matches.map((one, index) =>
       h("li", { role: "option", id: `${listId}-${index}`, "aria-selected": String(index === selected), onclick: () => choose(one) },
-        h("span", {}, one.text), h("span", { class: "muted small" }, one.hint ?? ""))));
+        h("span", one.text), h("span.muted.small", one.hint ?? ""))));
     if (matches.length) input.setAttribute("aria-activedescendant", `${listId}-${selected}`);
     else input.removeAttribute("aria-activedescendant");
   }

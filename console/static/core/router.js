@@ -81,14 +81,14 @@ async function follow(isNavigation = false) {
   current = { path, view, leave };
   markNavigation(path);
   const main = document.getElementById("content");
-  const root = h("div", { class: "page" });
+  const root = h("div.page");
   if (isNavigation) {
     scrollTo(0, 0);
     main.focus({ preventScroll: true });
   }
   if (!found) {
     setTitle("Not found");
-    replace(main, h("div", { class: "empty" }, h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "/" }, "Go to the overview"))));
+    replace(main, h("div.empty", h("h1", "There is no such page"), h("p", h("a", { href: "/" }, "Go to the overview"))));
     return;
   }
   const done = loading(main);

@@ -20,10 +20,10 @@ export const shownValue = (one) => (one.is_sensitive ? "hidden" : one.value === 
 // changed; canReset(setting) says whether there is something to reset. Returns { node, update(settings) }.
 export function settingsList({ view, mayChange, edit, reset, canReset }) {
   let settings = [];
-  const list = h("div", { class: "stack settings" });
-  const found = h("span", { class: "muted small", role: "status" });
-  const words = h("input", {
-    type: "search", class: "grow", placeholder: "Search names and documentation", "aria-label": "Search settings", value: view.query.get("q") ?? "",
+  const list = h("div.stack.settings");
+  const found = h("span.muted.small", { role: "status" });
+  const words = h("input.grow", {
+    type: "search", placeholder: "Search names and documentation", "aria-label": "Search settings", value: view.query.get("q") ?? "",
     oninput: () => setQuery({ q: words.value }),
   });
   const choice = (value, text) => h("option", { value }, text);
@@ -43,22 +43,22 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
       (which.value !== "set" || isSet(one)) && (which.value !== "dynamic" || !one.is_read_only));
     const open = new Set([...list.querySelectorAll("details[open]")].map((one) => one.dataset.name));
     replace(found, plural(matches.length, "setting"));
-    replace(list, matches.length ? h("div", { class: "card lines" }, matches.map((one) => setting(one, open.has(one.name)))) : empty("No setting has these words"));
+    replace(list, matches.length ? h("div.card.lines", matches.map((one) => setting(one, open.has(one.name)))) : empty("No setting has these words"));
   }
 
   function setting(one, isOpen) {
     const act = (text, action, isOff) => h("button", { type: "button", disabled: !mayChange || isOff, title: mayChange ? null : "You may not change this", onclick: () => action(one) }, text);
     return h("details", { "data-name": one.name, open: isOpen },
-      h("summary", {}, h("code", { class: "name" }, one.name), h("span", { class: one.value && !one.is_sensitive ? "mono value" : "muted value" }, shownValue(one)), badge(sourceOf(one.source), isSet(one) ? "accent" : "")),
-      h("div", { class: "stack" },
-        h("p", {}, one.documentation ?? "The broker gives no documentation."),
-        h("p", { class: "muted small" }, [one.type.toLowerCase(), one.is_read_only ? "needs a restart to change" : "can be changed now", one.is_sensitive && "the value is hidden"].filter(Boolean).join(" · ")),
-        one.synonyms.length > 0 && h("ul", { class: "small" }, one.synonyms.map((each) => h("li", {}, h("code", {}, each.name), ` = ${each.value ?? "hidden"} `, h("span", { class: "muted" }, sourceOf(each.source))))),
-        !one.is_read_only && h("div", { class: "row" }, act("Change…", edit), act("Reset…", reset, !canReset(one)))));
+      h("summary", h("code.name", one.name), h("span", { class: one.value && !one.is_sensitive ? "mono value" : "muted value" }, shownValue(one)), badge(sourceOf(one.source), isSet(one) ? "accent" : "")),
+      h("div.stack",
+        h("p", one.documentation ?? "The broker gives no documentation."),
+        h("p.muted.small", [one.type.toLowerCase(), one.is_read_only ? "needs a restart to change" : "can be changed now", one.is_sensitive && "the value is hidden"].filter(Boolean).join(" · ")),
+        one.synonyms.length > 0 && h("ul.small", one.synonyms.map((each) => h("li", h("code", each.name), ` = ${each.value ?? "hidden"} `, h("span.muted", sourceOf(each.source))))),
+        !one.is_read_only && h("div.row", act("Change…", edit), act("Reset…", reset, !canReset(one)))));
   }
 
   return {
-    node: h("div", { class: "stack" }, h("div", { class: "row" }, words, which, found), list),
+    node: h("div.stack", h("div.row", words, which, found), list),
     update(now) {
       settings = now;
       draw();
@@ -71,15 +71,15 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
 export function editDialog(setting, { apply, scopes = [] }) {
   const input = h("input", { name: "value", value: setting.is_sensitive ? "" : setting.value ?? "", autocomplete: "off", spellcheck: "false", oninput: () => draw() });
   const scope = scopes.length > 0 && h("select", { name: "scope" }, scopes.map(({ value, text }) => h("option", { value }, text)));
-  const difference = h("pre", { class: "difference", "aria-label": "What changes" });
+  const difference = h("pre.difference", { "aria-label": "What changes" });
   function draw() {
-    replace(difference, h("del", {}, `- ${setting.name} = ${shownValue(setting)}\n`), h("ins", {}, `+ ${setting.name} = ${input.value}`));
+    replace(difference, h("del", `- ${setting.name} = ${shownValue(setting)}\n`), h("ins", `+ ${setting.name} = ${input.value}`));
   }
   draw();
   return formDialog({
     title: `Change ${setting.name}`, action: "Apply", large: true,
     content: [
-      setting.documentation && h("p", { class: "muted small" }, setting.documentation),
+      setting.documentation && h("p.muted.small", setting.documentation),
       field("New value", input, { help: setting.type.toLowerCase() }),
       scope && field("Where", scope),
       difference,

@@ -6,7 +6,7 @@ const LOADING_AFTER_MS = 200;
 
 // Shows that something loads, if it takes longer than a moment. Returns the function that ends it.
 export function loading(node, text = "Loading…") {
-  const timer = setTimeout(() => replace(node, h("p", { class: "loading", role: "status" }, text)), LOADING_AFTER_MS);
+  const timer = setTimeout(() => replace(node, h("p.loading", { role: "status" }, text)), LOADING_AFTER_MS);
   return () => clearTimeout(timer);
 }
 
@@ -15,13 +15,13 @@ const BAD_REQUEST = 400;
 // What could not be shown, and why. A cluster that does not have something (400) will not have it at the next try either.
 export function failed(error, retry) {
   return h(
-    "div",
-    { class: "notice", "data-kind": "bad", role: "alert" },
-    h("p", {}, error.message || String(error)),
-    retry && error.status !== BAD_REQUEST && h("p", {}, h("button", { type: "button", onclick: retry }, "Try again")),
+    "div.notice",
+    { "data-kind": "bad", role: "alert" },
+    h("p", error.message || String(error)),
+    retry && error.status !== BAD_REQUEST && h("p", h("button", { type: "button", onclick: retry }, "Try again")),
   );
 }
 
 export function empty(title, ...content) {
-  return h("div", { class: "empty" }, h("h3", {}, title), content);
+  return h("div.empty", h("h3", title), content);
 }

@@ -24,9 +24,9 @@ export class Table {
     this.body = h("tbody");
     this.before = h("tr", { "aria-hidden": "true" });
     this.after = h("tr", { "aria-hidden": "true" });
-    this.head = h("tr", {}, columns.map((column) => this.#header(column)));
-    this.table = h("table", { "aria-rowcount": "-1" }, h("caption", { class: "visually-hidden" }, caption), h("thead", {}, this.head), this.body);
-    this.node = h("div", { class: "table-wrap", tabindex: "0", role: "group", "aria-label": caption }, this.table);
+    this.head = h("tr", columns.map((column) => this.#header(column)));
+    this.table = h("table", { "aria-rowcount": "-1" }, h("caption.visually-hidden", caption), h("thead", this.head), this.body);
+    this.node = h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": caption }, this.table);
     this.id = newId("table");
     addEventListener("scroll", () => this.#draw(), { passive: true, signal });
     addEventListener("resize", () => this.#draw(), { passive: true, signal });
@@ -73,7 +73,7 @@ export class Table {
     setSpace(this.before, first * ROW_PX, this.columns.length);
     setSpace(this.after, (this.sorted.length - last) * ROW_PX, this.columns.length);
     const wanted = [...(first ? [this.before] : []), ...nodes, ...(last < this.sorted.length ? [this.after] : [])];
-    if (!this.sorted.length && this.nothing) wanted.push(h("tr", {}, h("td", { colspan: this.columns.length, class: "empty" }, this.nothing)));
+    if (!this.sorted.length && this.nothing) wanted.push(h("tr", h("td.empty", { colspan: this.columns.length }, this.nothing)));
     arrange(this.body, wanted);
   }
 
@@ -89,7 +89,7 @@ export class Table {
     let made = this.made.get(key);
     if (!made) {
       const cells = this.columns.map((column) => h(column.head ? "th" : "td", { class: classes(column), scope: column.head ? "row" : null }));
-      made = { tr: h("tr", {}, cells), cells, shown: [] };
+      made = { tr: h("tr", cells), cells, shown: [] };
     }
     setAttribute(made.tr, "aria-rowindex", index + 2);
     contents.forEach((content, i) => {

@@ -8,11 +8,11 @@ const VISIBLE_MS = 8000;
 export function toast(text, { kind = "good", link = null, undo = null } = {}) {
   const close = () => node.remove();
   const node = h(
-    "div",
-    { class: "toast", "data-kind": kind },
-    h("div", { class: "text" }, text, link && [" ", h("a", { href: link.href, onclick: close }, link.text)]),
+    "div.toast",
+    { "data-kind": kind },
+    h("div.text", text, link && [" ", h("a", { href: link.href, onclick: close }, link.text)]),
     undo && h("button", { type: "button", onclick: () => (close(), undo()) }, "Undo"),
-    h("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: close }, "×"),
+    h("button.quiet", { type: "button", "aria-label": "Close", onclick: close }, "×"),
   );
   document.getElementById("toasts").append(node);
   if (kind !== "bad") setTimeout(close, VISIBLE_MS);

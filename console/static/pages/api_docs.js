@@ -11,7 +11,7 @@ export async function show(root, view) {
   const found = await get("/api/openapi.json", { signal: view.signal });
   const operations = Object.entries(found.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), ...operation })));
-  const list = h("div", { class: "stack" });
+  const list = h("div.stack");
   const filter = h("input", {
     type: "search", placeholder: "Filter by path or words", "aria-label": "Filter operations", value: view.query.get("q") ?? "",
     oninput: () => setQuery({ q: filter.value }),
@@ -23,9 +23,9 @@ export async function show(root, view) {
   };
   draw();
   root.append(
-    pageHead("REST API", { actions: [h("a", { class: "button", href: "/api/openapi.json", target: "_blank" }, "OpenAPI document")] }),
-    h("div", { class: "stack" },
-      h("p", { class: "muted" }, "/v3 is Confluent's REST Proxy API. /api/v1 is what these pages use beyond it."), filter, list),
+    pageHead("REST API", { actions: [h("a.button", { href: "/api/openapi.json", target: "_blank" }, "OpenAPI document")] }),
+    h("div.stack",
+      h("p.muted", "/v3 is Confluent's REST Proxy API. /api/v1 is what these pages use beyond it."), filter, list),
   );
 }
 
@@ -37,18 +37,18 @@ function shown(operations, text, schemas) {
 
 function operation(one, schemas) {
   const parameters = one.parameters.map((each) =>
-    h("tr", {}, h("th", { scope: "row" }, h("code", {}, each.name)), h("td", {}, `${each.in}${each.required ? ", required" : ""}`), h("td", {}, each.schema.enum?.join(", ") ?? each.schema.type)));
+    h("tr", h("th", { scope: "row" }, h("code", each.name)), h("td", `${each.in}${each.required ? ", required" : ""}`), h("td", each.schema.enum?.join(", ") ?? each.schema.type)));
   const body = one.requestBody && schemaOf(one.requestBody.content);
   const answers = Object.entries(one.responses).map(([status, answer]) =>
-    h("li", {}, h("code", {}, status), ` ${answer.description} `, answer.content && h("span", { class: "muted" }, schemaOf(answer.content))));
-  return h("details", { class: "card" },
-    h("summary", {}, badge(one.method, one.method === "GET" ? "accent" : "warn"), " ", h("code", {}, one.path), " ", h("span", { class: "muted" }, one.summary)),
-    h("div", { class: "stack" },
-      h("p", {}, one.description),
-      parameters.length > 0 && h("table", {}, h("caption", { class: "visually-hidden" }, "Parameters"),
-        h("thead", {}, h("tr", {}, ["Parameter", "In", "Type"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, parameters)),
-      body && [h("h3", {}, `Body: ${body}`), h("pre", {}, JSON.stringify(schemas[body], null, 2))],
-      h("h3", {}, "Answers"), h("ul", {}, answers)));
+    h("li", h("code", status), ` ${answer.description} `, answer.content && h("span.muted", schemaOf(answer.content))));
+  return h("details.card",
+    h("summary", badge(one.method, one.method === "GET" ? "accent" : "warn"), " ", h("code", one.path), " ", h("span.muted", one.summary)),
+    h("div.stack",
+      h("p", one.description),
+      parameters.length > 0 && h("table", h("caption.visually-hidden", "Parameters"),
+        h("thead", h("tr", ["Parameter", "In", "Type"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", parameters)),
+      body && [h("h3", `Body: ${body}`), h("pre", JSON.stringify(schemas[body], null, 2))],
+      h("h3", "Answers"), h("ul", answers)));
 }
 
 const schemaOf = (content) => Object.values(content)[0].schema.$ref.split("/").at(-1);

@@ -22,7 +22,7 @@ export async function show(root, view) {
   const [path, session] = await Promise.all([cluster(address`/brokers/${id}`), getSession()]);
   const broker = await get(path, { signal: view.signal });
   root.append(
-    pageHead(`Broker ${id}`, { crumbs: [{ href: "/brokers", text: "Brokers" }], badge: h("span", { class: "muted" }, [`${broker.host}:${broker.port}`, broker.rack && `rack ${broker.rack}`].filter(Boolean).join(" · ")) }),
+    pageHead(`Broker ${id}`, { crumbs: [{ href: "/brokers", text: "Brokers" }], badge: h("span.muted", [`${broker.host}:${broker.port}`, broker.rack && `rack ${broker.rack}`].filter(Boolean).join(" · ")) }),
     tabs(`Broker ${id}`, Object.entries(TABS).map(([name, [text]]) => ({ href: address`/brokers/${id}` + (name && `/${name}`), text }))),
   );
   const [, draw] = TABS[tab] ?? [null, () => empty("There is no such tab")];
@@ -77,7 +77,7 @@ async function configuration({ id, path, view, mayChange, of }) {
 
 async function logDirs({ view, of }) {
   const { log_dirs: found } = await of("log-dirs");
-  return h("div", { class: "stack" }, found.map((one, index) => {
+  return h("div.stack", found.map((one, index) => {
     const table = new Table({
       caption: `Replicas in ${one.path}`, signal: view.signal, query: view.query, name: `sort${index || ""}`, sort: "-size", key: (each) => `${each.topic}-${each.partition}-${each.is_future}`, nothing: "No replica is in this directory.",
       columns: [
@@ -87,8 +87,8 @@ async function logDirs({ view, of }) {
       ],
     });
     table.update(one.replicas);
-    return h("section", { class: "stack" },
-      h("div", { class: "card stack" }, h("div", { class: "row" }, h("h2", {}, h("code", {}, one.path)), one.error && badge(one.error, "bad")),
+    return h("section.stack",
+      h("div.card.stack", h("div.row", h("h2", h("code", one.path)), one.error && badge(one.error, "bad")),
         facts([["Logs", bytes(one.size_bytes)], ["Replicas", count(one.replicas.length)], ["Free", bytes(one.usable_bytes)], ["Disk", bytes(one.total_bytes)]])),
       table.node);
   }));
@@ -112,15 +112,15 @@ async function partitions({ path, view }) {
   };
   draw();
   const leads = data.filter((one) => one.is_leader).length;
-  return h("div", { class: "stack" }, h("div", { class: "row" }, h("span", {}, `Leads ${count(leads)} of ${plural(data.length, "replica")}.`), h("label", { class: "row" }, only, "Only those that it leads")), table.node);
+  return h("div.stack", h("div.row", h("span", `Leads ${count(leads)} of ${plural(data.length, "replica")}.`), h("label.row", only, "Only those that it leads")), table.node);
 }
 
 // -- statistics, API versions -------------------------------------------------------------------------------------------
 
 async function statistics({ view, of }) {
   const first = await of("statistics");
-  if (!first.statistics) return empty("No statistics here", h("p", {}, first.reason));
-  const head = h("div", { class: "card" });
+  if (!first.statistics) return empty("No statistics here", h("p", first.reason));
+  const head = h("div.card");
   const table = new Table({
     caption: "Requests since the start of the broker", signal: view.signal, query: view.query, sort: "-requests", key: (one) => one.api,
     columns: [
@@ -144,7 +144,7 @@ async function statistics({ view, of }) {
   }
   update(first);
   poll(PERIOD_MS, async () => update(await of("statistics")), view.signal);
-  return h("div", { class: "stack" }, head, table.node);
+  return h("div.stack", head, table.node);
 }
 
 const time = (seconds) => (seconds < 0.001 ? `${Math.round(seconds * 1e6)} µs` : duration(seconds));
@@ -166,7 +166,7 @@ async function apis({ view, of }) {
 
 async function logLevels({ id, view, mayChange, of }) {
   const first = await of("log-levels");
-  if (!first.levels) return empty("No log levels here", h("p", {}, first.reason));
+  if (!first.levels) return empty("No log levels here", h("p", first.reason));
   const words = h("input", { type: "search", placeholder: "Search loggers", "aria-label": "Search loggers", value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
   let { levels } = first;
   const table = new Table({
@@ -189,5 +189,5 @@ async function logLevels({ id, view, mayChange, of }) {
     draw();
   };
   draw();
-  return h("div", { class: "stack" }, h("p", { class: "muted" }, "A change lasts until the broker stops."), words, table.node);
+  return h("div.stack", h("p.muted", "A change lasts until the broker stops."), words, table.node);
 }

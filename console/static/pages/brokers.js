@@ -18,7 +18,7 @@ const MANY = 50; // partitions of a plan that are listed
 export async function show(root, view) {
   setTitle("Brokers");
   const { may_change: mayChange } = await getSession();
-  const problems = h("div", { class: "notice", role: "status", hidden: true });
+  const problems = h("div.notice", { role: "status", hidden: true });
   const table = brokersTable(view);
   let brokers = [];
   async function load() {
@@ -26,14 +26,14 @@ export async function show(root, view) {
     brokers = found.brokers;
     table.update(brokers);
     problems.hidden = !found.problems.length;
-    replace(problems, found.problems.map((one) => h("p", {}, one)));
+    replace(problems, found.problems.map((one) => h("p", one)));
   }
   const moves = movesSection(view, mayChange);
   await load();
   moves.again();
   poll(PERIOD_MS, load, view.signal, (error) => {
     problems.hidden = false;
-    replace(problems, h("p", {}, error.message));
+    replace(problems, h("p", error.message));
   });
   const action = (text, run) => h("button", { type: "button", disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: run }, text);
   const move = () => moveDialog(brokers.filter((one) => one.is_alive), moves.again);
@@ -41,7 +41,7 @@ export async function show(root, view) {
   if (mayChange) addCommands(() => [{ text: "Elect leaders…", hint: "action", run: elect }, { text: "Move partitions…", hint: "action", run: move }], view.signal);
   root.append(
     pageHead("Brokers", { actions: [action("Elect leaders…", elect), action("Move partitions…", move)] }),
-    h("div", { class: "stack" }, problems, table.node, moves.node),
+    h("div.stack", problems, table.node, moves.node),
   );
 }
 
@@ -73,11 +73,11 @@ function movesSection(view, mayChange) {
       { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic}-${one.partition}`, cell: (one) => h("a", { href: address`/topics/${one.topic}` }, `${one.topic}-${one.partition}`) },
       { key: "move", label: "Replicas", cell: (one) => `${one.replicas.filter((each) => !one.adding.includes(each)).join(", ")} → ${one.target.join(", ")}` },
       { key: "progress", label: "Progress", number: true, value: (one) => one.progress, cell: (one) => (one.progress === null ? "–" : `${Math.floor(100 * one.progress)} %`) },
-      { key: "cancel", label: h("span", { class: "visually-hidden" }, "Cancel"), cell: (one) => h("button", { type: "button", disabled: !mayChange, "aria-label": `Cancel the move of ${one.topic}-${one.partition}`, onclick: () => cancel([one]) }, "Cancel") },
+      { key: "cancel", label: h("span.visually-hidden", "Cancel"), cell: (one) => h("button", { type: "button", disabled: !mayChange, "aria-label": `Cancel the move of ${one.topic}-${one.partition}`, onclick: () => cancel([one]) }, "Cancel") },
     ],
   });
   let now = [];
-  const unknown = h("p", { class: "muted small" });
+  const unknown = h("p.muted.small");
   const all = h("button", { type: "button", hidden: true, disabled: !mayChange, onclick: () => cancel(now) }, "Cancel all…");
   async function load() {
     const found = await get("/api/v1/reassignments", { signal: view.signal });
@@ -100,7 +100,7 @@ function movesSection(view, mayChange) {
       },
     });
   }
-  return { again, node: h("section", { class: "stack" }, h("div", { class: "row" }, h("h2", {}, "Moves"), all, unknown), table.node) };
+  return { again, node: h("section.stack", h("div.row", h("h2", "Moves"), all, unknown), table.node) };
 }
 
 function tell({ done, failed }, what) {
@@ -111,13 +111,13 @@ function tell({ done, failed }, what) {
 function electionDialog(done) {
   const typed = h("input", { autocomplete: "off", spellcheck: "false" });
   const confirm = field("Type unclean to confirm", typed);
-  const radio = (value, text, help) => h("label", { class: "row" }, h("input", { type: "radio", name: "type", value, checked: value === "preferred", onchange: () => choose(value) }), h("span", { class: "grow" }, text, h("br"), h("span", { class: "muted small" }, help)));
+  const radio = (value, text, help) => h("label.row", h("input", { type: "radio", name: "type", value, checked: value === "preferred", onchange: () => choose(value) }), h("span.grow", text, h("br"), h("span.muted.small", help)));
   const choose = (value) => (confirm.hidden = value !== "unclean");
   choose("preferred");
   formDialog({
     title: "Elect leaders", action: "Elect",
     content: [
-      h("p", {}, "Of all partitions, those that need it get another leader. Clients find it by themselves."),
+      h("p", "Of all partitions, those that need it get another leader. Clients find it by themselves."),
       radio("preferred", "Preferred leaders", "The first replica of each partition leads, if it is in sync. Nothing is lost."),
       radio("unclean", "Unclean election", "Partitions without a leader get a replica that is not in sync. Records that only the others have are lost."),
       confirm,
@@ -140,15 +140,15 @@ function moveDialog(brokers, started) {
     replace(names, topics.slice(0, 1000).map((one) => h("option", { value: one.name })));
   });
   const factor = h("input", { name: "factor", type: "number", min: 1, max: brokers.length, placeholder: "as it is", oninput: () => forget() });
-  const boxes = brokers.map((one) => h("label", { class: "row" }, h("input", { type: "checkbox", name: "broker", value: one.broker_id, checked: true, onchange: () => forget() }), `Broker ${one.broker_id}`));
+  const boxes = brokers.map((one) => h("label.row", h("input", { type: "checkbox", name: "broker", value: one.broker_id, checked: true, onchange: () => forget() }), `Broker ${one.broker_id}`));
   const plan = h("div", { role: "status" });
   let isPlanned = false;
   const dialog = formDialog({
     title: "Move partitions", action: "Show the plan", large: true,
     content: [
-      h("p", { class: "muted" }, "The replicas of a topic are spread over the brokers that you choose. A replica that is on one of them stays."),
+      h("p.muted", "The replicas of a topic are spread over the brokers that you choose. A replica that is on one of them stays."),
       field("Topic", topic), names,
-      h("fieldset", { class: "row" }, h("legend", {}, "Brokers"), boxes),
+      h("fieldset.row", h("legend", "Brokers"), boxes),
       field("Replicas of each partition", factor), plan,
     ],
     submit: async (data) => {
@@ -168,8 +168,8 @@ function moveDialog(brokers, started) {
   function draw(moves) {
     isPlanned = moves.length > 0;
     dialog.submitButton.textContent = isPlanned ? `Move ${plural(moves.length, "partition")}` : "Show the plan";
-    replace(plan, !moves.length ? h("p", {}, "Nothing has to move: the replicas are on these brokers.") : h("ul", {}, moves.slice(0, MANY).map((one) =>
-      h("li", {}, h("code", {}, `${one.topic}-${one.partition}`), `: ${one.replicas.join(", ")} → ${one.target.join(", ")}`)), moves.length > MANY && h("li", {}, `and ${count(moves.length - MANY)} more`)));
+    replace(plan, !moves.length ? h("p", "Nothing has to move: the replicas are on these brokers.") : h("ul", moves.slice(0, MANY).map((one) =>
+      h("li", h("code", `${one.topic}-${one.partition}`), `: ${one.replicas.join(", ")} → ${one.target.join(", ")}`)), moves.length > MANY && h("li", `and ${count(moves.length - MANY)} more`)));
   }
   function forget() {
     isPlanned = false;

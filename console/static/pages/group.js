@@ -37,10 +37,10 @@ export async function show(root, view) {
     return root.append(empty(`There is no group ${name}`, h("a", { href: "/groups" }, "All groups")));
   }
   const [session, module] = await Promise.all([getSession(), TABS[tab][1]()]);
-  const top = h("div", { class: "card" });
-  const notices = h("div", { class: "stack", hidden: true });
-  const body = h("div", { class: "stack" });
-  const badgePlace = h("span", {});
+  const top = h("div.card");
+  const notices = h("div.stack", { hidden: true });
+  const body = h("div.stack");
+  const badgePlace = h("span");
   view.onquery = () => {}; // what tabs keep in the query, they show themselves
   const update = module.show(body, { ...view, group: () => group, path, may: session.may_change, refresh: () => ask() });
   function draw() {
@@ -51,11 +51,11 @@ export async function show(root, view) {
     update(group);
   }
   const actions = session.may_change
-    ? [h("button", { type: "button", onclick: () => deleteOffsets(group, path) }, "Delete offsets…"), h("button", { type: "button", class: "danger", onclick: () => deleteGroup(name, path) }, "Delete group…")]
+    ? [h("button", { type: "button", onclick: () => deleteOffsets(group, path) }, "Delete offsets…"), h("button.danger", { type: "button", onclick: () => deleteGroup(name, path) }, "Delete group…")]
     : [];
   root.append(
     pageHead(name, { crumbs: [{ href: "/groups", text: "Groups" }], actions, badge: badgePlace }),
-    h("div", { class: "stack" }, notices, top, h("div", {},
+    h("div.stack", notices, top, h("div",
       tabs("Group", Object.entries(TABS).map(([key, [text]]) => ({ href: address`/groups/${name}` + (key === "members" ? "" : `/${key}`), text }))), body)));
   draw();
   const lost = (error) => {
@@ -73,7 +73,7 @@ function summary(group) {
     ["Written, records/s", rate(progress?.produced_per_s)],
     ["Progress", progressText(progress)],
     ["Members", count(group.member_count)],
-    ["Protocol", [group.type === "consumer" ? "consumer" : protocol(group), h("span", { class: "muted small" }, ` ${group.type === "consumer" ? "KIP-848, " : ""}${group.assignor}`)]],
+    ["Protocol", [group.type === "consumer" ? "consumer" : protocol(group), h("span.muted.small", ` ${group.type === "consumer" ? "KIP-848, " : ""}${group.assignor}`)]],
     group.epoch !== null && ["Epoch", count(group.epoch)],
     ["Coordinator", h("span", { title: coordinator.address }, `broker ${coordinator.broker_id}`)],
   ].filter(Boolean));
@@ -115,8 +115,8 @@ function deleteOffsets(group, path) {
   formDialog({
     title: "Delete committed offsets", action: "Delete offsets", kind: "danger",
     content: [
-      h("p", {}, `Group ${group.group_id} forgets where it was in the topic: its consumers then begin where auto.offset.reset says. It is refused while a member is subscribed to the topic.`),
-      h("div", { class: "field" }, h("label", { for: id }, "Topic"), h("select", { id, name: "topic" }, topics.map((one) => h("option", {}, one)))),
+      h("p", `Group ${group.group_id} forgets where it was in the topic: its consumers then begin where auto.offset.reset says. It is refused while a member is subscribed to the topic.`),
+      h("div.field", h("label", { for: id }, "Topic"), h("select", { id, name: "topic" }, topics.map((one) => h("option", one)))),
     ],
     submit: async (form) => {
       const topic = form.get("topic");

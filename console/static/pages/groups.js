@@ -15,7 +15,7 @@ const STATES = { Stable: "good", Empty: "", Dead: "bad" };
 export const stateBadge = (state) => badge(state || "unknown", STATES[state] ?? (state ? "warn" : ""));
 
 export function problemsNotice(problems) {
-  return problems.length > 0 && h("div", { class: "notice", role: "status" }, problems.map((one) => h("p", {}, one)));
+  return problems.length > 0 && h("div.notice", { role: "status" }, problems.map((one) => h("p", one)));
 }
 
 export async function show(root, view) {
@@ -28,10 +28,10 @@ export async function show(root, view) {
     type: "search", placeholder: "Search groups", "aria-label": "Search groups", value: view.query.get("q") ?? "",
     oninput: () => setQuery({ q: search.value }),
   });
-  const shown = h("span", { class: "muted", role: "status" });
-  const notices = h("div", { class: "stack", hidden: true });
-  const body = h("div", { class: "stack" });
-  const list = [h("div", { class: "row" }, search, shown), table.node];
+  const shown = h("span.muted", { role: "status" });
+  const notices = h("div.stack", { hidden: true });
+  const body = h("div.stack");
+  const list = [h("div.row", search, shown), table.node];
 
   function draw() {
     if (document.activeElement !== search) search.value = view.query.get("q") ?? "";
@@ -48,7 +48,7 @@ export async function show(root, view) {
   }
 
   view.onquery = (query) => ((view.query = query), draw());
-  root.append(pageHead("Groups"), h("div", { class: "stack" }, notices, body));
+  root.append(pageHead("Groups"), h("div.stack", notices, body));
   draw();
   const askLags = async (signal) => {
     const found = await get("/api/v1/group-lags", { signal });
@@ -62,7 +62,7 @@ export async function show(root, view) {
 }
 
 const nothing = () =>
-  empty("There is no consumer group yet", h("p", {}, "A group is there as soon as a consumer with a group.id joins, or offsets are committed for it."));
+  empty("There is no consumer group yet", h("p", "A group is there as soon as a consumer with a group.id joins, or offsets are committed for it."));
 
 function columns() {
   return [

@@ -20,11 +20,11 @@ export async function show(root, view) {
   root.append(pageHead("Inside Kafka"));
   if (broker_id === null) {
     root.append(empty("Only an Ottla broker shows this",
-      h("p", {}, "Open the console of an Ottla broker (ottla.console.listener) to see its registry, its log files and its replication.")));
+      h("p", "Open the console of an Ottla broker (ottla.console.listener) to see its registry, its log files and its replication.")));
     return;
   }
   if (!VIEWS[name]) {
-    root.append(empty("There is no such view", h("p", {}, h("a", { href: "/inside" }, "Go to the registry"))));
+    root.append(empty("There is no such view", h("p", h("a", { href: "/inside" }, "Go to the registry"))));
     return;
   }
   root.append(tabs("Views", Object.entries(VIEWS).map(([path, { text }]) => ({ href: path === "registry" && !view.params.view ? "/inside" : `/inside/${path}`, text }))));

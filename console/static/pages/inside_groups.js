@@ -11,7 +11,7 @@ const SHOWN = 500;
 const API = "/api/v1/inside/groups";
 const WORDS = {
   STATE: (one) => ["The group is ", badge(one.value, { Stable: "good", Empty: "", Dead: "bad" }[one.value] ?? "warn")],
-  GENERATION: (one) => [h("strong", {}, `Generation ${one.value}`)],
+  GENERATION: (one) => [h("strong", `Generation ${one.value}`)],
   JOINED: (one) => [member(one), " joins"],
   REJOINING: (one) => [member(one), " joins again"],
   SYNCED: (one) => [member(one), " has its assignment"],
@@ -19,7 +19,7 @@ const WORDS = {
   LEFT: (one) => [member(one), " is no longer a member"],
 };
 
-const member = (one) => h("span", { class: "mono small" }, one.client_id ? `${one.client_id} (${one.value})` : one.value);
+const member = (one) => h("span.mono.small", one.client_id ? `${one.client_id} (${one.value})` : one.value);
 
 export async function show(root, view) {
   const group = view.query.get("group");
@@ -31,11 +31,11 @@ export async function show(root, view) {
   };
   const coordinator = group && await get(`${API}/coordinator`, { query: { group }, signal: view.signal });
   const live = h("span", { role: "status" });
-  const refused = h("p", { class: "notice", role: "alert", hidden: true });
-  const list = h("ol", { class: "inside-list inside-timeline", reversed: true, tabindex: "0", "aria-label": "Events, the newest first" });
-  root.append(h("div", { class: "stack" },
-    h("form", { class: "card row", onsubmit: go, "aria-label": "Group" }, h("label", { for: "inside-group" }, "Group"), input, h("button", { class: "primary" }, "Show")),
-    coordinator?.is_here ? h("section", { class: "card stack" }, h("div", { class: "row" }, h("h2", {}, `Timeline of ${group}`), live), refused, list)
+  const refused = h("p.notice", { role: "alert", hidden: true });
+  const list = h("ol.inside-list.inside-timeline", { reversed: true, tabindex: "0", "aria-label": "Events, the newest first" });
+  root.append(h("div.stack",
+    h("form.card.row", { onsubmit: go, "aria-label": "Group" }, h("label", { for: "inside-group" }, "Group"), input, h("button.primary", "Show")),
+    coordinator?.is_here ? h("section.card.stack", h("div.row", h("h2", `Timeline of ${group}`), live), refused, list)
       : instead(group, coordinator)));
   if (!coordinator?.is_here) return;
   let stream = null;
@@ -45,7 +45,7 @@ export async function show(root, view) {
     replace(list);
     events(withQuery(`${API}/events`, { group }), {
       group: (one) => {
-        list.prepend(h("li", {}, h("span", {}, WORDS[one.kind]?.(one) ?? one.kind), h("span", { class: "muted" }, clockTime(one.at_ms))));
+        list.prepend(h("li", h("span", WORDS[one.kind]?.(one) ?? one.kind), h("span.muted", clockTime(one.at_ms))));
         while (list.children.length > SHOWN) list.lastChild.remove();
       },
       open: () => replace(live, badge("live", "good")),
@@ -66,8 +66,8 @@ export async function show(root, view) {
 
 // What stands where the timeline would be.
 function instead(group, coordinator) {
-  if (!group) return empty("Choose a group", h("p", {}, "Its coordinator tells what happens in it while you look: a rebalance shows as a generation with its members."));
+  if (!group) return empty("Choose a group", h("p", "Its coordinator tells what happens in it while you look: a rebalance shows as a generation with its members."));
   const id = coordinator.coordinator;
-  if (id === null) return empty(`${group} has no coordinator now`, h("p", {}, "A cluster has no coordinators before its first group. After the loss of a broker, another one takes over."));
-  return empty(`Broker ${id} coordinates ${group}`, h("p", {}, "The console of that broker shows the timeline."), h("p", {}, h("a", { href: address`/brokers/${id}` }, `Go to broker ${id}`)));
+  if (id === null) return empty(`${group} has no coordinator now`, h("p", "A cluster has no coordinators before its first group. After the loss of a broker, another one takes over."));
+  return empty(`Broker ${id} coordinates ${group}`, h("p", "The console of that broker shows the timeline."), h("p", h("a", { href: address`/brokers/${id}` }, `Go to broker ${id}`)));
 }

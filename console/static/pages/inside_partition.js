@@ -17,7 +17,7 @@ export async function partitionForm(view) {
     navigate(`${location.pathname}?${new URLSearchParams({ topic: topic.value, partition: partition.value || 0 })}`);
     view.refresh();
   };
-  return h("form", { class: "card row", onsubmit: go, "aria-label": "Partition" },
+  return h("form.card.row", { onsubmit: go, "aria-label": "Partition" },
     h("label", { for: "inside-topic" }, "Topic"), topic, h("datalist", { id: "inside-topics" }, names.slice(0, OFFERED).map((name) => h("option", { value: name }))),
-    h("label", { for: "inside-partition" }, "Partition"), partition, h("button", { class: "primary" }, "Show"));
+    h("label", { for: "inside-partition" }, "Partition"), partition, h("button.primary", "Show"));
 }

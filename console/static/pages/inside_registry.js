@@ -21,12 +21,12 @@ function wayTo(path) {
 export async function show(root, view) {
   const nodes = new Map();
   const changes = [];
-  const tree = h("nav", { class: "card inside-tree", "aria-label": "Registry tree" });
-  const detail = h("div", { class: "stack", "aria-live": "off" });
+  const tree = h("nav.card.inside-tree", { "aria-label": "Registry tree" });
+  const detail = h("div.stack", { "aria-live": "off" });
   const log = h("div");
   const filter = h("input", { type: "search", placeholder: "Filter children", "aria-label": "Filter the children of this node by name", value: view.query.get("contains") ?? "", oninput: () => setQuery({ contains: filter.value }) });
-  const matches = h("span", { class: "muted" });
-  const found = h("section", { class: "card row", hidden: true }, filter, matches);
+  const matches = h("span.muted");
+  const found = h("section.card.row", { hidden: true }, filter, matches);
   let stream = null;
   let turn = 0;
 
@@ -73,8 +73,8 @@ export async function show(root, view) {
     found.hidden = !filter.value && !(node?.children_found > node?.children.length);
     if (!found.hidden) setText(matches, `${plural(node?.children_found ?? 0, "child", "children")} ${filter.value ? "with this text in the name" : ""}`);
     replace(log, changes.length
-      ? h("ul", { class: "inside-changes" }, changes.map(({ path, at }) => h("li", {}, h("span", { class: "muted" }, clockTime(at)), " ", h("a", { href: link(path) }, path))))
-      : h("p", { class: "muted" }, "None since you look at this page. Changes of the nodes on the way to the chosen one appear here at once."));
+      ? h("ul.inside-changes", changes.map(({ path, at }) => h("li", h("span.muted", clockTime(at)), " ", h("a", { href: link(path) }, path))))
+      : h("p.muted", "None since you look at this page. Changes of the nodes on the way to the chosen one appear here at once."));
   }
 
   const onChosen = async () => {
@@ -91,8 +91,8 @@ export async function show(root, view) {
   view.signal.addEventListener("abort", () => stream?.abort(), { once: true });
   document.addEventListener("visibilitychange", () => (document.hidden ? stream?.abort() : onChosen()), { signal: view.signal });
   root.append(
-    h("div", { class: "inside-registry" }, tree,
-      h("div", { class: "stack" }, found, detail, h("section", { class: "card stack" }, h("h2", {}, "Live changes"), log))),
+    h("div.inside-registry", tree,
+      h("div.stack", found, detail, h("section.card.stack", h("h2", "Live changes"), log))),
   );
   await onChosen();
 }
@@ -102,44 +102,44 @@ function branch(path, nodes, chosen) {
   const node = nodes.get(path);
   const isChosen = path === chosen;
   const name = path === "/" ? "/" : path.split("/").at(-1);
-  return h("ul", {}, h("li", {}, entry(path, name, isChosen, null), node && children(node, nodes, chosen)));
+  return h("ul", h("li", entry(path, name, isChosen, null), node && children(node, nodes, chosen)));
 }
 
 function children(node, nodes, chosen) {
   if (!node.children.length) return null;
   const more = node.children_found - node.children.length;
-  return h("ul", {},
+  return h("ul",
     node.children.map((child) => {
       const isOnWay = chosen === child.path || chosen.startsWith(`${child.path}/`);
       const inner = isOnWay && nodes.get(child.path);
-      return h("li", {}, entry(child.path, child.name, child.path === chosen, child), inner && children(inner, nodes, chosen));
+      return h("li", entry(child.path, child.name, child.path === chosen, child), inner && children(inner, nodes, chosen));
     }),
-    more > 0 && h("li", { class: "muted small" }, `and ${count(more)} more: use the filter`));
+    more > 0 && h("li.muted.small", `and ${count(more)} more: use the filter`));
 }
 
 function entry(path, name, isChosen, child) {
   return h("a", { href: link(path), "aria-current": isChosen ? "true" : null }, name,
-    child?.is_ephemeral && [" ", h("span", { class: "mark", "aria-hidden": "true", title: "Ephemeral: ends with the session of its owner" }, "◌"), h("span", { class: "visually-hidden" }, "ephemeral")],
-    child?.children > 0 && h("span", { class: "muted small" }, ` ${count(child.children)}`));
+    child?.is_ephemeral && [" ", h("span.mark", { "aria-hidden": "true", title: "Ephemeral: ends with the session of its owner" }, "◌"), h("span.visually-hidden", "ephemeral")],
+    child?.children > 0 && h("span.muted.small", ` ${count(child.children)}`));
 }
 
 function described(node, lastChange) {
-  const title = h("h2", { class: "mono" }, node.path);
-  if (node.error?.status === 404) return h("section", { class: "card" }, empty(`There is no node ${node.path}`, h("p", {}, "If it is created, it appears here.")));
-  if (node.error) return h("section", { class: "card stack" }, title, failed(node.error));
+  const title = h("h2.mono", node.path);
+  if (node.error?.status === 404) return h("section.card", empty(`There is no node ${node.path}`, h("p", "If it is created, it appears here.")));
+  if (node.error) return h("section.card.stack", title, failed(node.error));
   const isRecent = lastChange?.path === node.path && Date.now() - lastChange.at < RECENT_MS;
   const owner = node.ephemeral_owner && (node.owner_broker === null ? `session ${node.ephemeral_owner}` : `broker ${node.owner_broker}, session ${node.ephemeral_owner}`);
-  return h("section", { class: "card stack" },
-    h("div", { class: "row" }, title, node.ephemeral_owner && badge("ephemeral", "accent"), isRecent && badge("changed", "good"), h("span", { class: "grow" }), copyButton(node.path, "Copy path")),
-    h("p", {}, node.meaning),
+  return h("section.card.stack",
+    h("div.row", title, node.ephemeral_owner && badge("ephemeral", "accent"), isRecent && badge("changed", "good"), h("span.grow"), copyButton(node.path, "Copy path")),
+    h("p", node.meaning),
     node.content === null
-      ? h("p", { class: "muted" }, node.note ?? "The node has no content.")
-      : [h("pre", { class: "inside-content", tabindex: "0", role: "region", "aria-label": "Content" }, node.content), node.note && h("p", { class: "muted small" }, node.note)],
+      ? h("p.muted", node.note ?? "The node has no content.")
+      : [h("pre.inside-content", { tabindex: "0", role: "region", "aria-label": "Content" }, node.content), node.note && h("p.muted.small", node.note)],
     facts([
       ["Version", count(node.version)], ["Children's version", count(node.child_version)], ["Size", bytes(node.data_length)],
-      ["Created", [time(node.created_ms), h("div", { class: "muted small mono" }, node.czxid)]],
-      ["Changed", [time(node.changed_ms), h("div", { class: "muted small mono" }, node.mzxid)]],
+      ["Created", [time(node.created_ms), h("div.muted.small.mono", node.czxid)]],
+      ["Changed", [time(node.changed_ms), h("div.muted.small.mono", node.mzxid)]],
       ...(owner ? [["Owner", owner]] : []),
-      ["ACL", node.acl.map((one) => h("div", { class: "small" }, `${one.scheme}:${one.id} ${one.permissions.length === 5 ? "all" : one.permissions.join(", ")}`))],
+      ["ACL", node.acl.map((one) => h("div.small", `${one.scheme}:${one.id} ${one.permissions.length === 5 ? "all" : one.permissions.join(", ")}`))],
     ]));
 }

@@ -12,10 +12,10 @@ const [LEFT, RIGHT, LANE] = [110, 980, 34];
 
 export async function show(root, view) {
   const query = { topic: view.query.get("topic"), partition: view.query.get("partition") ?? 0 };
-  const body = h("div", { class: "stack" });
-  root.append(h("div", { class: "stack" }, await partitionForm(view), body));
+  const body = h("div.stack");
+  root.append(h("div.stack", await partitionForm(view), body));
   if (!query.topic) {
-    body.append(empty("Choose a partition", h("p", {}, "Then the log end offsets of its replicas and the high watermark move as records arrive, and you can follow one record.")));
+    body.append(empty("Choose a partition", h("p", "Then the log end offsets of its replicas and the high watermark move as records arrive, and you can follow one record.")));
     return;
   }
   const load = async () => {
@@ -25,7 +25,7 @@ export async function show(root, view) {
       const picture = new Picture(state);
       const live = h("span", { role: "status" }, badge("live", "good"));
       replace(body,
-        h("section", { class: "card stack", "aria-label": "Replicas" }, h("div", { class: "row" }, h("h2", {}, "Replicas"), live), picture.node),
+        h("section.card.stack", { "aria-label": "Replicas" }, h("div.row", h("h2", "Replicas"), live), picture.node),
         follow(query, state, may_change, view));
       listen(query, picture, live, view);
     } catch (error) {
@@ -56,15 +56,15 @@ function listen(query, picture, live, view) {
 class Picture {
   constructor(state) {
     this.facts = h("div");
-    this.drawing = svg("svg", { role: "img", class: "inside-lanes" });
+    this.drawing = svg("svg.inside-lanes", { role: "img" });
     this.rows = h("tbody");
     this.lanes = new Map();
-    this.watermark = svg("g", { class: "watermark" }, svg("line", { y1: 6 }), svg("text", { y: 12, "text-anchor": "end", x: -6 }, "high watermark"));
-    this.note = h("p", { class: "muted" });
-    this.node = h("div", { class: "stack" }, this.facts, this.drawing,
-      h("div", { class: "table-wrap", tabindex: "0", role: "group", "aria-label": "Replicas" },
-        h("table", {}, h("caption", { class: "visually-hidden" }, "Replicas and their offsets"),
-          h("thead", {}, h("tr", {}, ["Broker", "Role"].map((one) => h("th", { scope: "col" }, one)), ["Log end offset", "Behind", "Caught up"].map((one) => h("th", { scope: "col", class: "number" }, one)))), this.rows)), this.note);
+    this.watermark = svg("g.watermark", svg("line", { y1: 6 }), svg("text", { y: 12, "text-anchor": "end", x: -6 }, "high watermark"));
+    this.note = h("p.muted");
+    this.node = h("div.stack", this.facts, this.drawing,
+      h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": "Replicas" },
+        h("table", h("caption.visually-hidden", "Replicas and their offsets"),
+          h("thead", h("tr", ["Broker", "Role"].map((one) => h("th", { scope: "col" }, one)), ["Log end offset", "Behind", "Caught up"].map((one) => h("th.number", { scope: "col" }, one)))), this.rows)), this.note);
     this.update(state);
   }
 
@@ -85,10 +85,10 @@ class Picture {
     this.watermark.style.transform = `translateX(${x(state.high_watermark)}px)`;
     this.drawing.append(this.watermark);
     replace(this.facts, facts([["High watermark", count(state.high_watermark)], ["Log end offset", count(state.log_end_offset)], ["Not committed yet", count(state.log_end_offset - state.high_watermark)], ["In sync (ISR)", state.isr.join(", ")], ["min.insync.replicas", count(state.min_insync_replicas)], ["Leader epoch", count(state.leader_epoch)]]));
-    replace(this.rows, replicas.map((one) => h("tr", {}, h("th", { scope: "row" }, one.broker_id),
-      h("td", {}, one.broker_id === state.leader ? badge("leader", "accent") : one.is_in_sync ? badge("in sync", "good") : badge("out of sync", "bad")),
-      h("td", { class: "number" }, count(one.end_offset)), h("td", { class: "number" }, isLeader && one.end_offset !== null ? count(state.log_end_offset - one.end_offset) : "–"),
-      h("td", { class: "number" }, one.caught_up_ms_ago === null ? "–" : one.caught_up_ms_ago ? `${duration(one.caught_up_ms_ago / 1000)} ago` : "now"))));
+    replace(this.rows, replicas.map((one) => h("tr", h("th", { scope: "row" }, one.broker_id),
+      h("td", one.broker_id === state.leader ? badge("leader", "accent") : one.is_in_sync ? badge("in sync", "good") : badge("out of sync", "bad")),
+      h("td.number", count(one.end_offset)), h("td.number", isLeader && one.end_offset !== null ? count(state.log_end_offset - one.end_offset) : "–"),
+      h("td.number", one.caught_up_ms_ago === null ? "–" : one.caught_up_ms_ago ? `${duration(one.caught_up_ms_ago / 1000)} ago` : "now"))));
     setText(this.note, isLeader ? "" : state.leader === null ? "The partition has no leader." : `Broker ${state.leader} leads the partition: only its console knows the other replicas.`);
     this.note.hidden = isLeader;
   }
@@ -100,7 +100,7 @@ class Picture {
       const bar = svg("rect", { class: isLeader ? "leader" : "follower", x: LEFT, y: y + 6, width: 1, height: 14 });
       const mark = svg("circle", { class: isLeader ? "leader" : "follower", cy: y + 13, r: 7 });
       lane = { bar, mark };
-      this.drawing.append(svg("text", { x: 0, y: y + 18 }, `broker ${one.broker_id}`), svg("rect", { class: "lane", x: LEFT, y: y + 6, width: RIGHT - LEFT, height: 14, rx: 3 }), bar, mark);
+      this.drawing.append(svg("text", { x: 0, y: y + 18 }, `broker ${one.broker_id}`), svg("rect.lane", { x: LEFT, y: y + 6, width: RIGHT - LEFT, height: 14, rx: 3 }), bar, mark);
       this.lanes.set(one.broker_id, lane);
     }
     lane.bar.style.transform = `translateX(${LEFT}px) scaleX(${Math.max(at - LEFT, 1)}) translateX(${-LEFT}px)`;
@@ -121,8 +121,8 @@ const STEPS = {
 // The form that writes a record, and its way.
 function follow(query, state, mayChange, view) {
   const [key, value] = [newId("key"), newId("value")];
-  const result = h("div", { class: "stack", "aria-live": "polite" });
-  const button = h("button", { class: "primary" }, "Write and follow");
+  const result = h("div.stack", { "aria-live": "polite" });
+  const button = h("button.primary", "Write and follow");
   const isLeader = state.leader === state.broker_id;
   const send = async (event) => {
     event.preventDefault();
@@ -132,29 +132,29 @@ function follow(query, state, mayChange, view) {
       const body = { topic: query.topic, partition: Number(query.partition), value: data.get("value"), key: data.get("key") || null };
       replace(result, way(await request("POST", `${API}/trace`, { body, signal: view.signal })));
     } catch (error) {
-      if (!view.signal.aborted) replace(result, h("p", { class: "notice", "data-kind": "bad", role: "alert" }, error.message));
+      if (!view.signal.aborted) replace(result, h("p.notice", { "data-kind": "bad", role: "alert" }, error.message));
     } finally {
       button.disabled = false;
     }
   };
   const why = !isLeader ? "Only the console of the partition's leader can follow a record." : !mayChange ? "You may not write with this console." : null;
-  return h("section", { class: "card stack", "aria-label": "Follow a record" }, h("h2", {}, "Follow a record"),
-    why ? h("p", { class: "muted" }, why) : [
-      h("p", { class: "muted" }, `This writes one record into ${query.topic}-${query.partition}. Consumers of the topic will read it.`),
-      h("form", { class: "row", onsubmit: send }, h("label", { for: key }, "Key"), h("input", { id: key, name: "key", autocomplete: "off", size: 12 }),
+  return h("section.card.stack", { "aria-label": "Follow a record" }, h("h2", "Follow a record"),
+    why ? h("p.muted", why) : [
+      h("p.muted", `This writes one record into ${query.topic}-${query.partition}. Consumers of the topic will read it.`),
+      h("form.row", { onsubmit: send }, h("label", { for: key }, "Key"), h("input", { id: key, name: "key", autocomplete: "off", size: 12 }),
         h("label", { for: value }, "Value"), h("input", { id: value, name: "value", autocomplete: "off", value: "a record to follow" }), button), result]);
 }
 
 function way(found) {
   const last = Math.max(...found.steps.map((one) => one.at_us), 1);
   return [
-    h("ol", { class: "inside-way" }, found.steps.map((one, index) => {
-      const bar = h("span", { class: "bar" }, h("span"));
+    h("ol.inside-way", found.steps.map((one, index) => {
+      const bar = h("span.bar", h("span"));
       bar.firstChild.style.width = `${(one.at_us / last) * 100}%`;
       const since = index ? one.at_us - found.steps[index - 1].at_us : 0;
-      return h("li", { "data-step": one.step }, h("span", {}, STEPS[one.step](one, found)), h("span", { class: "number" }, `${count(one.at_us)} µs`), h("span", { class: "number muted" }, index ? `+${count(since)}` : ""), bar);
+      return h("li", { "data-step": one.step }, h("span", STEPS[one.step](one, found)), h("span.number", `${count(one.at_us)} µs`), h("span.number.muted", index ? `+${count(since)}` : ""), bar);
     })),
-    found.missing.length > 0 && h("p", { class: "notice" }, `Broker ${found.missing.join(", ")} did not fetch the record within two seconds after the acknowledgement.`),
-    h("p", {}, h("a", { href: withQuery("/inside/storage", { topic: found.topic, partition: found.partition, offset: found.offset, segment: found.segment, position: found.position }) }, "See it in the file")),
+    found.missing.length > 0 && h("p.notice", `Broker ${found.missing.join(", ")} did not fetch the record within two seconds after the acknowledgement.`),
+    h("p", h("a", { href: withQuery("/inside/storage", { topic: found.topic, partition: found.partition, offset: found.offset, segment: found.segment, position: found.position }) }, "See it in the file")),
   ];
 }

@@ -39,14 +39,14 @@ export function searchSteps(place, found, view) {
   let at = Math.min(Math.max(Number(view.query.get("step") ?? 1), 1), steps.length) - 1;
   let timer = 0;
   const text = h("p", { "aria-live": "polite" });
-  const number = h("span", { class: "muted" });
+  const number = h("span.muted");
   const drawing = svg("svg", { viewBox: "0 0 1000 40", "aria-hidden": "true", preserveAspectRatio: "none" });
-  const phases = h("ol", { class: "inside-phases" });
+  const phases = h("ol.inside-phases");
   const back = h("button", { type: "button", onclick: () => go(at - 1) }, "Back");
   const next = h("button", { type: "button", onclick: () => go(at + 1) }, "Next");
-  const play = h("button", { type: "button", class: "primary", hidden: isStill, onclick: () => (timer ? stop() : start()) }, "Play");
-  const region = h("div", { class: "stack inside-steps", tabindex: "0", role: "group", "aria-label": "Steps of the search; arrow keys go back and forth", onkeydown: onKey },
-    phases, drawing, text, h("div", { class: "row" }, back, next, play, number));
+  const play = h("button.primary", { type: "button", hidden: isStill, onclick: () => (timer ? stop() : start()) }, "Play");
+  const region = h("div.stack.inside-steps", { tabindex: "0", role: "group", "aria-label": "Steps of the search; arrow keys go back and forth", onkeydown: onKey },
+    phases, drawing, text, h("div.row", back, next, play, number));
 
   function onKey(event) {
     const move = { ArrowRight: 1, ArrowLeft: -1, Home: -steps.length, End: steps.length }[event.key];
@@ -80,14 +80,14 @@ export function searchSteps(place, found, view) {
     setText(number, `Step ${at + 1} of ${steps.length}`);
     back.disabled = at === 0;
     next.disabled = at === steps.length - 1;
-    replace(phases, ["Segment", "Index", "Scan"].map((name) => h("li", { "aria-current": name === step.phase ? "step" : null }, name, " ", h("span", { class: "muted small" }, plural(steps.filter((one) => one.phase === name).length, "step")))));
+    replace(phases, ["Segment", "Index", "Scan"].map((name) => h("li", { "aria-current": name === step.phase ? "step" : null }, name, " ", h("span.muted.small", plural(steps.filter((one) => one.phase === name).length, "step")))));
     const x = (slot) => (slot / Math.max(step.size, 1)) * 1000;
     const width = Math.max(x(step.high) - x(step.low), 2);
     replace(drawing,
-      svg("rect", { class: "all", x: 0, y: 10, width: 1000, height: 20 }),
-      svg("rect", { class: "left", x: x(step.low), y: 10, width, height: 20 }),
-      step.size <= 60 && [...Array(Math.max(step.size - 1, 0)).keys()].map((slot) => svg("line", { class: "cut", x1: x(slot + 1), x2: x(slot + 1), y1: 10, y2: 30 })),
-      step.at !== null && svg("rect", { class: "probe", x: x(step.at), y: 4, width: Math.max(x(1), 4), height: 32 }));
+      svg("rect.all", { x: 0, y: 10, width: 1000, height: 20 }),
+      svg("rect.left", { x: x(step.low), y: 10, width, height: 20 }),
+      step.size <= 60 && [...Array(Math.max(step.size - 1, 0)).keys()].map((slot) => svg("line.cut", { x1: x(slot + 1), x2: x(slot + 1), y1: 10, y2: 30 })),
+      step.at !== null && svg("rect.probe", { x: x(step.at), y: 4, width: Math.max(x(1), 4), height: 32 }));
   }
 
   replace(place, region);

@@ -24,14 +24,14 @@ export async function show(root, view) {
   });
   root.append(
     pageHead("Overview"),
-    h("div", { class: "stack" }, page.lost, page.health, page.start, h("section", { class: "card" }, page.facts),
-      h("div", { class: "pairs" }, page.charts.map(({ title, chart }) => card(title, chart.node)), page.traffic.map(({ title, chart }) => card(title, chart.node, true))),
-      h("div", { class: "pairs" }, page.cards.map(({ title, body }) => card(title, body)))),
+    h("div.stack", page.lost, page.health, page.start, h("section.card", page.facts),
+      h("div.pairs", page.charts.map(({ title, chart }) => card(title, chart.node)), page.traffic.map(({ title, chart }) => card(title, chart.node, true))),
+      h("div.pairs", page.cards.map(({ title, body }) => card(title, body)))),
   );
 }
 
 function card(title, content, isHidden = false) {
-  return h("section", { class: "card stack", "aria-label": title, hidden: isHidden }, h("h2", {}, title), content);
+  return h("section.card.stack", { "aria-label": title, hidden: isHidden }, h("h2", title), content);
 }
 
 // The nodes of the page, made once: only what differs is changed later.
@@ -41,9 +41,9 @@ function parts() {
   const perSecond = (value) => `${rate(value)}/s`;
   const bytesPerSecond = (value) => `${bytes(value)}/s`;
   return {
-    lost: h("p", { class: "notice", role: "status", hidden: true }),
-    health: h("div", { class: "notice", role: "status" }),
-    start: h("section", { class: "card stack", hidden: true }),
+    lost: h("p.notice", { role: "status", hidden: true }),
+    health: h("div.notice", { role: "status" }),
+    start: h("section.card.stack", { hidden: true }),
     facts: h("div"),
     charts: [chart("Records written", perSecond), chart("Bytes written", bytesPerSecond)],
     traffic: [chart("Requests of this broker", perSecond), chart("Traffic of this broker", bytesPerSecond)],
@@ -60,7 +60,7 @@ function update(page, found) {
   page.found = found;
   change(page.health, healthOf(found), ({ kind, sentence, problems }) => {
     page.health.dataset.kind = kind;
-    return [h("p", {}, h("strong", {}, sentence)), problems.map((one) => h("p", { class: "small" }, one))];
+    return [h("p", h("strong", sentence)), problems.map((one) => h("p.small", one))];
   });
   change(page.facts, summary(found), facts);
   change(page.start, found.topics ? null : found.bootstrap_servers, firstCommands);
@@ -113,18 +113,18 @@ function drawRates(page, { rates, traffic }) {
 }
 
 function firstCommands(servers) {
-  const command = (text) => h("div", { class: "row command" }, h("pre", { class: "grow" }, text), copyButton(text));
+  const command = (text) => h("div.row.command", h("pre.grow", text), copyButton(text));
   return [
-    h("h2", {}, "The first commands to try"),
-    h("p", { class: "muted" }, "The cluster has no topic yet. Create one, send a message and read it:"),
+    h("h2", "The first commands to try"),
+    h("p.muted", "The cluster has no topic yet. Create one, send a message and read it:"),
     command(`ottla topics create greetings --partitions 3 --bootstrap-server ${servers}`),
     command(`echo 'franz:a first message' | ottla produce greetings --key-separator : --bootstrap-server ${servers}`),
     command(`ottla consume greetings --from-beginning --bootstrap-server ${servers}`),
   ];
 }
 
-const nothing = (text) => h("p", { class: "muted" }, text);
-const items = (list) => h("ul", { class: "lines" }, list.map((content) => h("li", {}, content)));
+const nothing = (text) => h("p.muted", text);
+const items = (list) => h("ul.lines", list.map((content) => h("li", content)));
 const topicLink = (topic, tab = "") => h("a", { href: address`/topics/${topic}` + tab }, topic);
 const groupLink = (group) => h("a", { href: address`/groups/${group}` }, group);
 const brokerLink = (broker) => h("a", { href: `/brokers/${broker}` }, `Broker ${broker}`);
@@ -138,7 +138,7 @@ function partitionsToLookAt({ offline, behind }) {
   if (!lines.length) return nothing("None: every partition has a leader, and all its replicas are in sync.");
   const all = Math.max(offline.count, behind.count);
   return [
-    items(lines.map(({ one, kind, text }) => [topicLink(one.topic, "/partitions"), h("span", {}, `partition ${one.partition}`), badge(text, kind)])),
+    items(lines.map(({ one, kind, text }) => [topicLink(one.topic, "/partitions"), h("span", `partition ${one.partition}`), badge(text, kind)])),
     all > lines.length && nothing(`and ${count(all - lines.length)} more`),
   ];
 }
@@ -148,7 +148,7 @@ function laggingGroups({ groups, lagging }) {
   if (groups === null) return nothing("The groups are not known now.");
   if (!groups) return nothing("There is no consumer group.");
   if (!lagging.length) return nothing("None: every group has read everything.");
-  return items(lagging.map((one) => [groupLink(one.group_id), h("span", { class: "push" }, `${plural(one.lag, "record")} behind`), one.members ? null : badge("no members", "warn")]));
+  return items(lagging.map((one) => [groupLink(one.group_id), h("span.push", `${plural(one.lag, "record")} behind`), one.members ? null : badge("no members", "warn")]));
 }
 laggingGroups.pick = ({ groups, lagging_groups: lagging }) => ({ groups, lagging });
 
@@ -156,15 +156,15 @@ function disks(found) {
   return items(found.map((one) => {
     if (one.used_bytes === null) return [brokerLink(one.broker_id), badge("no answer", "warn")];
     const logs = `${bytes(one.used_bytes)} of logs`;
-    if (one.total_bytes === null) return [brokerLink(one.broker_id), h("span", { class: "push" }, logs)];
+    if (one.total_bytes === null) return [brokerLink(one.broker_id), h("span.push", logs)];
     const full = 1 - one.usable_bytes / one.total_bytes;
     const inner = h("span", { "data-kind": full > 0.9 ? "bad" : full > 0.8 ? "warn" : null });
     inner.style.width = `${Math.round(100 * full)}%`;
     return [
       brokerLink(one.broker_id),
-      h("span", { class: "push" }, `${logs}, ${bytes(one.usable_bytes)} free`),
+      h("span.push", `${logs}, ${bytes(one.usable_bytes)} free`),
       one.failed_log_dirs > 0 && badge(`${plural(one.failed_log_dirs, "failed directory", "failed directories")}`, "bad"),
-      h("span", { class: "disk-bar", role: "img", "aria-label": `The disk is ${Math.round(100 * full)} % full` }, inner),
+      h("span.disk-bar", { role: "img", "aria-label": `The disk is ${Math.round(100 * full)} % full` }, inner),
     ];
   }));
 }
@@ -174,7 +174,7 @@ function changes(found) {
   if (!found.length) return nothing("Nothing has changed since the console began to watch.");
   return items(found.map((one) => {
     const about = one.topic !== null ? ["Topic ", topicLink(one.topic)] : one.group !== null ? ["Group ", groupLink(one.group)] : one.broker !== null ? brokerLink(one.broker) : null;
-    return [h("time", { class: "muted small", title: time(one.time_ms) }, clockTime(one.time_ms)), h("span", { class: "grow" }, about, about && " ", one.text)];
+    return [h("time.muted.small", { title: time(one.time_ms) }, clockTime(one.time_ms)), h("span.grow", about, about && " ", one.text)];
   }));
 }
 changes.pick = (found) => found.changes;

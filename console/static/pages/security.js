@@ -18,7 +18,7 @@ export async function show(root, view) {
   setTitle(`${TABS[tab]?.[0] ?? tab} · Security`);
   if (!TABS[tab]) return root.append(empty(`Security has no page ${tab}`, h("a", { href: "/security" }, "Go to the users")));
   const [session, module] = await Promise.all([getSession(), TABS[tab][1]()]);
-  const body = h("div", { class: "stack" });
+  const body = h("div.stack");
   const head = pageHead("Security");
   await module.show(body, view, session.may_change, (...buttons) => head.lastChild.append(...buttons));
   root.append(head, tabs("Security", Object.entries(TABS).map(([key, [text]]) => ({ href: key === "users" ? "/security" : `/security/${key}`, text }))), body);

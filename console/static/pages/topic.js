@@ -38,8 +38,8 @@ export async function show(root, view) {
     root.append(noTopic(name));
     return;
   }
-  const panel = h("div", {});
-  const numbers = h("div", { class: "topic-facts" });
+  const panel = h("div");
+  const numbers = h("div.topic-facts");
   watchNumbers(numbers, topic, view.signal);
   const pathOf = (path) => address`/topics/${name}/${path}`;
   root.append(
@@ -96,9 +96,9 @@ export function health({ offline, under_replicated }) {
 
 function noTopic(name) {
   return empty(`There is no topic ${name}`,
-    h("p", {}, "It may have been deleted, or you may not be allowed to see it."), h("p", {}, h("a", { href: "/topics" }, "All topics")));
+    h("p", "It may have been deleted, or you may not be allowed to see it."), h("p", h("a", { href: "/topics" }, "All topics")));
 }
 
 function noTab(name, tab) {
-  return empty(`A topic has no page ${tab}`, h("p", {}, h("a", { href: address`/topics/${name}` }, `Topic ${name}`)));
+  return empty(`A topic has no page ${tab}`, h("p", h("a", { href: address`/topics/${name}` }, `Topic ${name}`)));
 }

@@ -64,21 +64,21 @@ class TopicList {
 
   build(root, mayChange) {
     const { view } = this;
-    this.notes = h("div", {});
+    this.notes = h("div");
     this.search = h("input", {
       type: "search", placeholder: "Search topics", "aria-label": "Search topics", value: view.query.get("q") ?? "",
       oninput: () => setQuery({ q: this.search.value }),
     });
     this.internal = h("input", { type: "checkbox", onchange: () => setQuery({ internal: this.internal.checked ? "yes" : null }) });
-    this.count = h("span", { class: "muted", role: "status" });
-    this.selection = h("div", { class: "card row selection", role: "group", "aria-label": "Selected topics", hidden: true });
+    this.count = h("span.muted", { role: "status" });
+    this.selection = h("div.card.row.selection", { role: "group", "aria-label": "Selected topics", hidden: true });
     const columns = mayChange ? [this.#selector(), ...this.#columns()] : this.#columns();
     this.table = new Table({ columns, key: (row) => row.name, caption: "Topics", sort: "name", signal: view.signal, query: view.query, nothing: "No topic is shown. Change the search, or show internal topics." });
     this.table.table.classList.toggle("has-selection", mayChange);
     root.append(
-      pageHead("Topics", { actions: mayChange ? [h("button", { type: "button", class: "primary", onclick: () => setQuery({ create: "yes" }) }, "Create topic")] : [] }),
-      h("div", { class: "stack" },
-        h("div", { class: "row" }, this.search, h("label", { class: "row" }, this.internal, "Internal topics"), this.count),
+      pageHead("Topics", { actions: mayChange ? [h("button.primary", { type: "button", onclick: () => setQuery({ create: "yes" }) }, "Create topic")] : [] }),
+      h("div.stack",
+        h("div.row", this.search, h("label.row", this.internal, "Internal topics"), this.count),
         this.notes, this.table.node, this.selection));
     view.onquery = () => this.draw();
     view.signal.addEventListener("abort", () => this.creating?.close(), { once: true });
@@ -116,7 +116,7 @@ class TopicList {
       box.checked = this.chosen.has(row.name); // no attribute: a row that is drawn again keeps its box
       return box;
     };
-    return { key: "chosen", label: h("span", { class: "visually-hidden" }, "Select"), cell };
+    return { key: "chosen", label: h("span.visually-hidden", "Select"), cell };
   }
 
   #choose(name, isChosen) {
@@ -136,7 +136,7 @@ class TopicList {
     const button = (text, run, kind = null) => h("button", { type: "button", class: kind, onclick: run }, text);
     this.selection.hidden = topics.length === 0;
     replace(this.selection,
-      h("span", { class: "grow", role: "status" }, `${plural(topics.length, "topic")} selected`),
+      h("span.grow", { role: "status" }, `${plural(topics.length, "topic")} selected`),
       topics.length === 1 && button("Add partitions…", () => addPartitions(topics[0], done)),
       button("Configure…", () => attempt(() => configureTopics(topics, done))),
       button("Delete…", () => deleteTopics(topics, done), "danger"),

@@ -14,7 +14,7 @@ const PERIOD_MS = 3000;
 export async function show(root, view) {
   const { id } = view.params;
   setTitle(id);
-  const [state, problems, head, note] = [h("span"), h("div", { class: "notice", role: "status", hidden: true }), h("div", { class: "card" }), h("p", { class: "muted" })];
+  const [state, problems, head, note] = [h("span"), h("div.notice", { role: "status", hidden: true }), h("div.card"), h("p.muted")];
   const table = new Table({
     caption: "Partitions of the open transaction", signal: view.signal, query: view.query, key: (one) => `${one.topic}-${one.partition}`, nothing: "No partition waits for the end of a transaction.",
     columns: [
@@ -30,7 +30,7 @@ export async function show(root, view) {
     const isOpen = found.start_time_ms !== null;
     replace(state, stateBadge(found.state));
     problems.hidden = !found.problems.length;
-    replace(problems, found.problems.map((one) => h("p", {}, one)));
+    replace(problems, found.problems.map((one) => h("p", one)));
     replace(head, facts([
       ["Producer id", String(found.producer_id)], ["Epoch", String(found.producer_epoch)],
       ["Coordinator", h("a", { href: `/brokers/${found.coordinator}` }, `Broker ${found.coordinator}`)],
@@ -44,10 +44,10 @@ export async function show(root, view) {
   await load();
   poll(PERIOD_MS, load, view.signal, (error) => {
     problems.hidden = false;
-    replace(problems, h("p", {}, error.message));
+    replace(problems, h("p", error.message));
   });
   root.append(
     pageHead(id, { crumbs: [{ href: "/transactions", text: "Transactions" }], badge: state }),
-    h("div", { class: "stack" }, problems, head, note, table.node),
+    h("div.stack", problems, head, note, table.node),
   );
 }

@@ -20,8 +20,8 @@ export const age = (startMs) => (startMs === null ? "–" : duration(Math.max(0,
 export async function show(root, view) {
   setTitle("Transactions");
   const { may_change: mayChange } = await getSession();
-  const problems = h("div", { class: "notice", role: "status", hidden: true });
-  const words = h("input", { type: "search", class: "grow", placeholder: "Search transactional ids or producer ids", "aria-label": "Search transactions", value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
+  const problems = h("div.notice", { role: "status", hidden: true });
+  const words = h("input.grow", { type: "search", placeholder: "Search transactional ids or producer ids", "aria-label": "Search transactions", value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
   const state = h("select", { "aria-label": "State", onchange: () => setQuery({ state: state.value }) });
   const table = new Table({
     caption: "Transactions", signal: view.signal, query: view.query, key: (one) => one.transactional_id, sort: "start",
@@ -49,7 +49,7 @@ export async function show(root, view) {
     const found = await get("/api/v1/transactions", { signal: view.signal });
     all = found.transactions;
     problems.hidden = !found.problems.length;
-    replace(problems, found.problems.map((one) => h("p", {}, one)));
+    replace(problems, found.problems.map((one) => h("p", one)));
     draw();
   }
   view.onquery = (query) => {
@@ -60,20 +60,20 @@ export async function show(root, view) {
   await load();
   poll(PERIOD_MS, load, view.signal, (error) => {
     problems.hidden = false;
-    replace(problems, h("p", {}, error.message));
+    replace(problems, h("p", error.message));
   });
   root.append(
     pageHead("Transactions"),
-    h("div", { class: "stack" }, problems, h("div", { class: "row" }, words, state), table.node, hanging(view, mayChange)),
+    h("div.stack", problems, h("div.row", words, state), table.node, hanging(view, mayChange)),
   );
 }
 
 // -- hanging transactions -----------------------------------------------------------------------------------------------
 
 function hanging(view, mayChange) {
-  const body = h("div", {});
+  const body = h("div");
   const minutes = h("input", { type: "number", min: 0, max: 999999, value: view.query.get("minutes") ?? "15", id: "hanging-minutes" });
-  const button = h("button", {}, "Search again");
+  const button = h("button", "Search again");
   async function search() {
     button.disabled = true;
     const done = loading(body, "Searching…");
@@ -88,8 +88,8 @@ function hanging(view, mayChange) {
     }
   }
   function result(found) {
-    const said = found.problems.map((one) => h("p", { class: "notice" }, one));
-    if (!found.hanging.length) return [said, h("p", { class: "muted" }, `None in ${plural(found.searched_partitions, "partition")}.`)];
+    const said = found.problems.map((one) => h("p.notice", one));
+    if (!found.hanging.length) return [said, h("p.muted", `None in ${plural(found.searched_partitions, "partition")}.`)];
     const table = new Table({
       caption: "Hanging transactions", signal: view.signal, name: "hanging", key: (one) => `${one.topic}-${one.partition}-${one.producer_id}`,
       columns: [
@@ -97,7 +97,7 @@ function hanging(view, mayChange) {
         { key: "producer", label: "Producer", number: true, value: (one) => one.producer_id, cell: (one) => `${one.producer_id} (epoch ${one.producer_epoch})` },
         { key: "offset", label: "Since offset", number: true, wide: true, value: (one) => one.start_offset, cell: (one) => count(one.start_offset) },
         { key: "last", label: "Last record", wide: true, value: (one) => one.last_timestamp_ms, cell: (one) => time(one.last_timestamp_ms) },
-        { key: "abort", label: h("span", { class: "visually-hidden" }, "Abort"), cell: (one) => h("button", { type: "button", class: "danger", disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: () => abort(one) }, "Abort…") },
+        { key: "abort", label: h("span.visually-hidden", "Abort"), cell: (one) => h("button.danger", { type: "button", disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: () => abort(one) }, "Abort…") },
       ],
     });
     table.update(found.hanging);
@@ -115,7 +115,7 @@ function hanging(view, mayChange) {
     }
     formDialog({
       title: `Abort the transaction of producer ${producer_id} in ${topic}-${partition}?`, action: "Abort the transaction", kind: "danger",
-      content: [h("p", {}, planned.text), h("p", {}, "Its records cannot be committed afterwards. Only abort it if its producer is gone.")],
+      content: [h("p", planned.text), h("p", "Its records cannot be committed afterwards. Only abort it if its producer is gone.")],
       submit: async () => {
         await ask(false);
         toast("The transaction is aborted in", { link: { href: address`/topics/${topic}`, text: `${topic}-${partition}` } });
@@ -124,10 +124,10 @@ function hanging(view, mayChange) {
     });
   }
   search();
-  return h("section", { class: "stack" },
-    h("h2", {}, "Hanging transactions"),
-    h("p", { class: "muted" }, "They are open in a partition, but no coordinator knows them: nobody ends them, and consumers with read_committed wait."),
-    h("form", { class: "row", onsubmit: (event) => (event.preventDefault(), setQuery({ minutes: minutes.value === "15" ? null : minutes.value }), search()) },
+  return h("section.stack",
+    h("h2", "Hanging transactions"),
+    h("p.muted", "They are open in a partition, but no coordinator knows them: nobody ends them, and consumers with read_committed wait."),
+    h("form.row", { onsubmit: (event) => (event.preventDefault(), setQuery({ minutes: minutes.value === "15" ? null : minutes.value }), search()) },
       h("label", { for: "hanging-minutes" }, "Longest transaction timeout, in minutes"), minutes, button),
     body);
 }

@@ -13,11 +13,11 @@ const CHARTED = 5;
 
 export function show(root, { signal, query, path }) {
   const chart = new Chart({ label: "Lag in records", format: count });
-  const note = h("p", { class: "muted small" }, "Sampled every ten seconds while somebody looks at this group, and half an hour longer.");
+  const note = h("p.muted.small", "Sampled every ten seconds while somebody looks at this group, and half an hour longer.");
   let lines = new Map();
   let last = null;
   const table = new Table({ columns: columns((row) => lines.get(key(row))), key, caption: "Lag by partition", sort: "-lag", signal, query, nothing: "The group has no committed offsets." });
-  replace(root, h("div", { class: "card stack" }, h("h2", {}, "Lag of the last half hour"), chart.node, note), table.node);
+  replace(root, h("div.card.stack", h("h2", "Lag of the last half hour"), chart.node, note), table.node);
   const draw = (found) => table.update(found.partitions);
   poll(PERIOD_MS, async (asked) => {
     const found = await get(`${path}/lag-history`, { signal: asked });
@@ -49,6 +49,6 @@ function spark(lags) {
   if (!lags || lags.length < 2) return "";
   const top = Math.max(1, ...lags.map((one) => one ?? 0));
   const points = lags.map((lag, index) => `${((index / (lags.length - 1)) * 100).toFixed(1)},${(19 - ((lag ?? 0) / top) * 18).toFixed(1)}`);
-  return svg("svg", { class: "spark", viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img", "aria-label": `from ${count(lags[0])} to ${count(lags.at(-1))}, at most ${count(top)}` },
-    svg("polyline", { class: "series-1", points: points.join(" ") }));
+  return svg("svg.spark", { viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img", "aria-label": `from ${count(lags[0])} to ${count(lags.at(-1))}, at most ${count(top)}` },
+    svg("polyline.series-1", { points: points.join(" ") }));
 }

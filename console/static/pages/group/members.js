@@ -10,8 +10,8 @@ const COLOURS = 6;
 
 export function show(root, { signal, query, group }) {
   const table = new Table({ columns: columns(group), key: (row) => row.member_id, caption: "Members", name: "members", signal, query });
-  const picture = h("div", { class: "card stack" });
-  const nobody = empty("The group has no members", h("p", {}, "Its consumers do not run, or have not joined. Its committed offsets stay until they expire."));
+  const picture = h("div.card.stack");
+  const nobody = empty("The group has no members", h("p", "Its consumers do not run, or have not joined. Its committed offsets stay until they expire."));
   let shown = "";
   return (found) => {
     const parts = [found.members.length ? table.node : nobody, ...(found.partitions.length ? [picture] : [])];
@@ -20,7 +20,7 @@ export function show(root, { signal, query, group }) {
     const state = JSON.stringify([found.members, found.partitions.map((one) => [one.topic, one.partition, one.member_id])]);
     if (state === shown) return;
     shown = state;
-    replace(picture, h("h2", {}, "Assignment"), assignment(found));
+    replace(picture, h("h2", "Assignment"), assignment(found));
   };
 }
 
@@ -31,7 +31,7 @@ function columns(group) {
   return [
     { key: "number", label: "No.", value: (row) => row.number, cell: (row) => mark(row.number) },
     { key: "client", label: "Client", head: true, value: (row) => row.client_id,
-      cell: (row) => [h("div", {}, row.instance_id ?? row.client_id), h("div", { class: "muted small" }, row.member_id)] },
+      cell: (row) => [h("div", row.instance_id ?? row.client_id), h("div.muted.small", row.member_id)] },
     { key: "host", label: "Host", wide: true, value: (row) => row.host.replace(/^\//, "") },
     ...(isNew ? [{ key: "epoch", label: "Epoch", number: true, wide: true, value: (row) => row.epoch }] : []),
     { key: "count", label: "Partitions", number: true, value: (row) => size(row.assigned), cell: (row) => moving(row) },
@@ -66,11 +66,11 @@ function assignment(group) {
   const topics = Map.groupBy(group.partitions, (one) => one.topic);
   const hidden = group.partition_count - group.partitions.length;
   return [
-    h("p", { class: "muted small" }, "A square is a partition, with the number of the member that reads it."),
-    [...topics].map(([topic, partitions]) => h("div", { class: "topic-parts" },
-      h("h3", {}, h("a", { href: address`/topics/${topic}` }, topic)),
-      h("ul", { class: "parts", "aria-label": `Partitions of ${topic}` }, partitions.map((one) => square(one, numbers.get(one.member_id)))))),
-    hidden > 0 && h("p", { class: "muted" }, `${count(hidden)} more partitions are not shown.`),
+    h("p.muted.small", "A square is a partition, with the number of the member that reads it."),
+    [...topics].map(([topic, partitions]) => h("div.topic-parts",
+      h("h3", h("a", { href: address`/topics/${topic}` }, topic)),
+      h("ul.parts", { "aria-label": `Partitions of ${topic}` }, partitions.map((one) => square(one, numbers.get(one.member_id)))))),
+    hidden > 0 && h("p.muted", `${count(hidden)} more partitions are not shown.`),
   ];
 }
 
@@ -78,5 +78,5 @@ function square({ partition, lag }, number) {
   const who = number ? `member ${number}` : "no member";
   const colour = number ? `part-${((number - 1) % COLOURS) + 1}` : "part-none";
   const words = `partition ${partition}: ${who}${lag === null ? "" : `, lag ${count(lag)}`}`;
-  return h("li", { class: `part ${colour}`, title: words }, h("span", { class: "visually-hidden" }, words), h("span", { "aria-hidden": "true" }, number ?? "–"));
+  return h("li", { class: `part ${colour}`, title: words }, h("span.visually-hidden", words), h("span", { "aria-hidden": "true" }, number ?? "–"));
 }

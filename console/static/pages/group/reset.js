@@ -22,16 +22,16 @@ export function show(root, { query, group, path, may, refresh }) {
   const value = h("input", { id: id("value"), oninput: changed, step: "any" });
   const label = h("label", { for: id("value") });
   const topic = h("select", { id: id("topic"), onchange: changed });
-  const valueField = h("div", { class: "field" }, label, value);
-  const each = h("div", { class: "offsets" });
-  const outcome = h("div", { class: "stack", "aria-live": "polite" });
-  const refused = h("p", { class: "notice", role: "status", hidden: true });
-  const button = h("button", { class: "primary" }, "Show what changes");
-  const form = h("form", { class: "card stack", onsubmit: plan },
-    h("div", { class: "columns" },
-      h("div", { class: "field" }, h("label", { for: id("to") }, "Reset to"), to), valueField,
-      h("div", { class: "field" }, h("label", { for: id("topic") }, "Topic"), topic)),
-    each, h("div", {}, button), h("p", { class: "muted small" }, "Nothing is changed before you have seen old and new offsets."));
+  const valueField = h("div.field", label, value);
+  const each = h("div.offsets");
+  const outcome = h("div.stack", { "aria-live": "polite" });
+  const refused = h("p.notice", { role: "status", hidden: true });
+  const button = h("button.primary", "Show what changes");
+  const form = h("form.card.stack", { onsubmit: plan },
+    h("div.columns",
+      h("div.field", h("label", { for: id("to") }, "Reset to"), to), valueField,
+      h("div.field", h("label", { for: id("topic") }, "Topic"), topic)),
+    each, h("div", button), h("p.muted.small", "Nothing is changed before you have seen old and new offsets."));
   let topics = null;
   value.value = query.get("value") ?? "";
   replace(root, refused, form, outcome);
@@ -53,7 +53,7 @@ export function show(root, { query, group, path, may, refresh }) {
       const rows = group().partitions.filter((one) => !topic.value || one.topic === topic.value);
       replace(each, rows.map((one) => {
         const name = `${one.topic}-${one.partition}`;
-        return h("label", { class: "row" }, h("span", { class: "grow" }, name), h("input", { type: "number", min: 0, "data-topic": one.topic, "data-partition": one.partition, value: one.committed ?? "", placeholder: "unchanged" }));
+        return h("label.row", h("span.grow", name), h("input", { type: "number", min: 0, "data-topic": one.topic, "data-partition": one.partition, value: one.committed ?? "", placeholder: "unchanged" }));
       }));
     }
   }
@@ -75,7 +75,7 @@ export function show(root, { query, group, path, may, refresh }) {
       const found = await request("POST", `${path}/offsets:plan`, { body: asked() });
       replace(outcome, shownPlan(found, apply));
     } catch (error) {
-      replace(outcome, h("p", { class: "notice", "data-kind": "bad", role: "alert" }, error.message));
+      replace(outcome, h("p.notice", { "data-kind": "bad", role: "alert" }, error.message));
     }
     button.disabled = false;
   }
@@ -110,17 +110,17 @@ export function show(root, { query, group, path, may, refresh }) {
 
 function shownPlan({ offsets, problems }, apply) {
   const changes = offsets.filter((one) => one.current !== one.new);
-  const said = problems.map((one) => h("p", { class: "notice" }, one));
-  if (!changes.length) return [said, h("p", { class: "notice", role: "status" }, "Nothing would change: the committed offsets are there already.")];
+  const said = problems.map((one) => h("p.notice", one));
+  if (!changes.length) return [said, h("p.notice", { role: "status" }, "Nothing would change: the committed offsets are there already.")];
   const difference = ({ current, new: offset }) => (current === null ? NOTHING : `${offset > current ? "+" : ""}${count(offset - current)}`);
   const columns = ["Partition", "Committed", "New", "Difference", "Lag then", ""];
   const rows = offsets.slice(0, 1000).map((one) =>
-    h("tr", {}, h("th", { scope: "row" }, `${one.topic}-${one.partition}`), h("td", { class: "number" }, count(one.current)), h("td", { class: "number" }, count(one.new)),
-      h("td", { class: "number" }, difference(one)), h("td", { class: "number" }, count(one.end - one.new)), h("td", { class: "muted" }, one.note)));
+    h("tr", h("th", { scope: "row" }, `${one.topic}-${one.partition}`), h("td.number", count(one.current)), h("td.number", count(one.new)),
+      h("td.number", difference(one)), h("td.number", count(one.end - one.new)), h("td.muted", one.note)));
   return [
     said,
-    h("div", { class: "table-wrap", tabindex: "0", role: "group", "aria-label": "Old and new offsets" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Old and new offsets"),
-      h("thead", {}, h("tr", {}, columns.map((text, index) => (text ? h("th", { scope: "col", class: index && "number" }, text) : h("td", {}))))), h("tbody", {}, rows))),
-    h("div", {}, h("button", { type: "button", class: "primary danger", onclick: () => apply(changes) }, `Reset ${plural(changes.length, "offset")}`)),
+    h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": "Old and new offsets" }, h("table", h("caption.visually-hidden", "Old and new offsets"),
+      h("thead", h("tr", columns.map((text, index) => (text ? h("th", { scope: "col", class: index && "number" }, text) : h("td"))))), h("tbody", rows))),
+    h("div", h("button.primary.danger", { type: "button", onclick: () => apply(changes) }, `Reset ${plural(changes.length, "offset")}`)),
   ];
 }

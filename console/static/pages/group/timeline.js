@@ -11,22 +11,22 @@ const SHORTEST_MS = 30_000; // the axis has at least this length
 const KINDS = { state: "accent", joined: "good", left: "warn", epoch: "", assignor: "", assigned: "" };
 
 export function show(root, { signal, path }) {
-  const picture = h("div", { class: "card stack" });
+  const picture = h("div.card.stack");
   const rows = h("tbody");
   let shown = 0;
   replace(root,
-    h("p", { class: "muted" }, "The group is compared with what it was a second before, while this page is open, and every ten seconds for half an hour longer. A state that lasts shorter may be missed."),
+    h("p.muted", "The group is compared with what it was a second before, while this page is open, and every ten seconds for half an hour longer. A state that lasts shorter may be missed."),
     picture,
-    h("div", { class: "table-wrap", tabindex: "0", role: "group", "aria-label": "Changes" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Changes, the newest first"),
-      h("thead", {}, h("tr", {}, ["Time", "What", "Change"].map((text) => h("th", { scope: "col" }, text)))), rows)));
+    h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": "Changes" }, h("table", h("caption.visually-hidden", "Changes, the newest first"),
+      h("thead", h("tr", ["Time", "What", "Change"].map((text) => h("th", { scope: "col" }, text)))), rows)));
   poll(PERIOD_MS, async (asked) => {
     const found = await get(`${path}/timeline`, { signal: asked });
-    replace(picture, h("h2", {}, `Since ${clockTime(found.since_ms)}`), lanes(found));
+    replace(picture, h("h2", `Since ${clockTime(found.since_ms)}`), lanes(found));
     const newest = found.events.at(-1)?.at_ms ?? 0;
     if (shown === newest + found.events.length) return;
     shown = newest + found.events.length;
     replace(rows, found.events.toReversed().map((one) =>
-      h("tr", {}, h("td", { class: "mono" }, clockTime(one.at_ms)), h("td", {}, badge(one.kind, KINDS[one.kind])), h("td", {}, one.text))));
+      h("tr", h("td.mono", clockTime(one.at_ms)), h("td", badge(one.kind, KINDS[one.kind])), h("td", one.text))));
   }, signal)();
   return () => {};
 }
@@ -36,19 +36,19 @@ function lanes({ since_ms, now_ms, states, members }) {
   const to = Math.max(now_ms, from + SHORTEST_MS);
   const at = (ms) => ((Math.min(Math.max(ms, from), to) - from) / (to - from)) * 100;
   const bar = (start, end, kind, text, words) => {
-    const node = h("span", { class: "span", "data-kind": kind || null, title: words }, text);
+    const node = h("span.span", { "data-kind": kind || null, title: words }, text);
     node.style.left = `${at(start)}%`;
     node.style.width = `${Math.max(at(end) - at(start), 0.4)}%`;
     return node;
   };
   const lane = (label, title, spans, words) =>
-    h("div", { class: "timeline-lane" }, h("div", { class: "lane-name", title }, label), h("div", { class: "track", role: "img", "aria-label": words }, spans));
+    h("div.timeline-lane", h("div.lane-name", { title }, label), h("div.track", { role: "img", "aria-label": words }, spans));
   const stateSpans = states.map((one, index) => {
     const end = states[index + 1]?.from_ms ?? now_ms;
     const kind = { Stable: "good", Empty: "", Dead: "bad" }[one.state] ?? "warn";
     return bar(one.from_ms, end, kind, one.state, `${one.state}, ${clockTime(one.from_ms)} to ${clockTime(end)}`);
   });
-  return h("div", { class: "lanes" },
+  return h("div.lanes",
     lane("State", "State", stateSpans, `States: ${states.map((one) => one.state).join(", ")}`),
     members.map((one) => {
       const end = one.to_ms ?? now_ms;
@@ -56,5 +56,5 @@ function lanes({ since_ms, now_ms, states, members }) {
       return lane(`${one.client_id || "member"} …${one.member_id.slice(-6)}`, one.member_id, spans,
         `${one.client_id}, from ${clockTime(one.from_ms)}${one.to_ms ? ` to ${clockTime(one.to_ms)}` : ""}: ${one.counts.map(([, number]) => plural(number, "partition")).join(", then ")}`);
     }),
-    h("div", { class: "timeline-lane", "aria-hidden": "true" }, h("div", { class: "lane-name" }), h("div", { class: "times muted small" }, h("span", {}, clockTime(from)), h("span", {}, clockTime(to)))));
+    h("div.timeline-lane", { "aria-hidden": "true" }, h("div.lane-name"), h("div.times.muted.small", h("span", clockTime(from)), h("span", clockTime(to)))));
 }

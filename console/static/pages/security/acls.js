@@ -20,11 +20,11 @@ const OPERATIONS = {
 const lower = (text) => text.toLowerCase().replaceAll("_", " ");
 const only = (acl) => Object.fromEntries(FIELDS.map((name) => [name, acl[name]]));
 const sentence = (acl) => `${acl.permission} ${acl.principal} from ${acl.host}: ${lower(acl.operation)} ${lower(acl.resource_type)} ${acl.resource_name}${acl.pattern_type === "PREFIXED" ? "… (prefix)" : ""}`;
-const listed = (acls, kind) => h("pre", { class: "difference", tabindex: "0", "aria-label": "ACLs" }, acls.map((acl) => h(kind, {}, `${kind === "ins" ? "+" : "-"} ${sentence(acl)}\n`)));
+const listed = (acls, kind) => h("pre.difference", { tabindex: "0", "aria-label": "ACLs" }, acls.map((acl) => h(kind, {}, `${kind === "ins" ? "+" : "-"} ${sentence(acl)}\n`)));
 
 export async function show(root, view, may, addActions) {
   const path = await cluster("/acls");
-  const removeShown = h("button", { type: "button", class: "danger", onclick: () => remove(list.shown()) }, "Delete these…");
+  const removeShown = h("button.danger", { type: "button", onclick: () => remove(list.shown()) }, "Delete these…");
   const list = await listing(root, view, {
     caption: "ACLs", key: (acl) => FIELDS.map((name) => acl[name]).join("\n"), nothing: "There is no ACL, or none has these words.",
     load: async () => (await get(path, { signal: view.signal })).data,
@@ -37,7 +37,7 @@ export async function show(root, view, may, addActions) {
       { key: "principal", label: "Principal", head: true, value: (acl) => acl.principal },
       { key: "permission", label: "Permission", value: (acl) => acl.permission, cell: (acl) => badge(lower(acl.permission), acl.permission === "DENY" ? "bad" : "good") },
       { key: "operation", label: "Operation", value: (acl) => lower(acl.operation) },
-      { key: "resource", label: "Resource", value: (acl) => `${acl.resource_type} ${acl.resource_name}`, cell: (acl) => [`${lower(acl.resource_type)} `, h("code", {}, acl.resource_name), acl.pattern_type === "PREFIXED" && h("span", { class: "muted" }, "… prefix")].filter(Boolean) },
+      { key: "resource", label: "Resource", value: (acl) => `${acl.resource_type} ${acl.resource_name}`, cell: (acl) => [`${lower(acl.resource_type)} `, h("code", acl.resource_name), acl.pattern_type === "PREFIXED" && h("span.muted", "… prefix")].filter(Boolean) },
       { key: "host", label: "Host", wide: true, value: (acl) => acl.host },
       ...(may ? [actionColumn((acl) => buttons(sentence(acl), [["Delete…", () => remove([acl]), "danger"]]))] : []),
     ],
@@ -51,7 +51,7 @@ export async function show(root, view, may, addActions) {
     const gone = [];
     formDialog({
       title: `Delete ${plural(acls.length, "ACL")}?`, action: "Delete", kind: "danger", large: true,
-      content: [h("p", {}, "These are deleted. Who has no other ACL that allows it is refused at once; where a deny is deleted, an allow takes effect."), listed(acls, "del")],
+      content: [h("p", "These are deleted. Who has no other ACL that allows it is refused at once; where a deny is deleted, an allow takes effect."), listed(acls, "del")],
       submit: async () => {
         for (const acl of acls) {
           if (gone.includes(acl)) continue; // a second try after an error
@@ -99,7 +99,7 @@ function aclForm(who) {
   const preview = h("div", { role: "status" });
   const fields = {
     topic: field("Topic", topic), group: field("Group", group), transactional: field("Transactional id", transactional, { help: "Empty: none." }),
-    idempotent: h("label", {}, idempotent, " Idempotent write on the cluster, for brokers before Kafka 2.8"),
+    idempotent: h("label", idempotent, " Idempotent write on the cluster, for brokers before Kafka 2.8"),
     type: field("Resource", type), name: field("Name", name), operation: field("Operation", operation),
   };
   const FIELDS_OF = { producer: ["topic", "transactional", "idempotent"], consumer: ["topic", "group"], one: ["type", "name", "operation"] };
@@ -127,7 +127,7 @@ function aclForm(who) {
     const acls = wanted();
     const isComplete = /^[^:]+:.+$/.test(principal.value) && host.value && acls.every((acl) => acl.resource_name);
     principal.setCustomValidity(/^[^:]+:.+$/.test(principal.value) ? "" : "Type and name, such as User:alice");
-    replace(preview, isComplete ? [h("p", {}, `${plural(acls.length, "ACL")} to add:`), listed(acls, "ins")] : h("p", { class: "muted" }, "Fill in the fields to see which ACLs are added."));
+    replace(preview, isComplete ? [h("p", `${plural(acls.length, "ACL")} to add:`), listed(acls, "ins")] : h("p.muted", "Fill in the fields to see which ACLs are added."));
   }
 
   return {
@@ -135,8 +135,8 @@ function aclForm(who) {
     start: () => (draw(), principal.focus()),
     content: [
       field("What", kind),
-      h("div", { class: "columns" }, field("Principal", principal, { help: "User:alice, or User:* for everybody." }), field("Permission", permission), field("Host", host, { help: "An IP address, or * for all." }), field("Names are", pattern, { help: "Prefixed: all resources whose name begins so. * is every resource." })),
-      h("div", { class: "columns" }, Object.values(fields)),
+      h("div.columns", field("Principal", principal, { help: "User:alice, or User:* for everybody." }), field("Permission", permission), field("Host", host, { help: "An IP address, or * for all." }), field("Names are", pattern, { help: "Prefixed: all resources whose name begins so. * is every resource." })),
+      h("div.columns", Object.values(fields)),
       preview,
     ],
   };

@@ -17,13 +17,13 @@ export async function listing(root, view, { caption, columns, key, nothing, load
   let rows = [];
   let shown = [];
   const table = new Table({ caption, columns, key, nothing, signal: view.signal, query: view.query });
-  const words = h("input", { type: "search", class: "grow", placeholder: "Search", "aria-label": `Search ${caption}`, value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
+  const words = h("input.grow", { type: "search", placeholder: "Search", "aria-label": `Search ${caption}`, value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
   const choices = filters.map(([name, label, values]) => {
     const node = h("select", { "aria-label": label, onchange: () => setQuery({ [name]: node.value }) }, h("option", { value: "" }, label), values.map(option));
     return node;
   });
   const problem = h("div", { hidden: true });
-  const content = h("div", { class: "stack" }, h("div", { class: "row" }, words, choices, extra), table.node);
+  const content = h("div.stack", h("div.row", words, choices, extra), table.node);
 
   function draw() {
     const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -41,7 +41,7 @@ export async function listing(root, view, { caption, columns, key, nothing, load
     const found = missing.find(([part]) => error.message.includes(part));
     content.hidden = Boolean(found);
     problem.hidden = false;
-    replace(problem, found ? empty(found[1], h("p", {}, found[2]), h("p", {}, h("a", { href: `${MANUAL}#${found[3]}`, rel: "noreferrer" }, "Read how to enable it"))) : failed(error, view.refresh));
+    replace(problem, found ? empty(found[1], h("p", found[2]), h("p", h("a", { href: `${MANUAL}#${found[3]}`, rel: "noreferrer" }, "Read how to enable it"))) : failed(error, view.refresh));
   }
   async function read() {
     rows = await load();
@@ -67,9 +67,9 @@ export async function listing(root, view, { caption, columns, key, nothing, load
 export const option = (value) => h("option", { value }, value.toLowerCase().replaceAll("_", " "));
 
 // The buttons of a row. actions: [[text, function, kind], …].
-export const buttons = (name, actions) => h("div", { class: "row" }, actions.map(([text, onclick, kind]) => h("button", { type: "button", class: kind, "aria-label": `${text.replace("…", "")} ${name}`, onclick }, text)));
-export const actionColumn = (make) => ({ key: "actions", label: h("span", { class: "visually-hidden" }, "Actions"), cell: make });
+export const buttons = (name, actions) => h("div.row", actions.map(([text, onclick, kind]) => h("button", { type: "button", class: kind, "aria-label": `${text.replace("…", "")} ${name}`, onclick }, text)));
+export const actionColumn = (make) => ({ key: "actions", label: h("span.visually-hidden", "Actions"), cell: make });
 
 // The button that opens the form of `?add=yes`, and what a form does when it is closed.
-export const addButton = (text) => h("button", { type: "button", class: "primary", onclick: () => setQuery({ add: "yes" }) }, text);
+export const addButton = (text) => h("button.primary", { type: "button", onclick: () => setQuery({ add: "yes" }) }, text);
 export const added = () => new URLSearchParams(location.search).get("add") && setQuery({ add: null });

@@ -31,7 +31,7 @@ export async function show(root, view, may, addActions) {
     open: may ? () => edit(null) : null,
     columns: [
       { key: "entity", label: "For", head: true, value: named },
-      { key: "quotas", label: "Limits on each broker", cell: (one) => h("ul", { class: "small" }, Object.entries(one.quotas).map(([key, value]) => h("li", {}, `${label(key)}: ${shown(key, value)}`))) },
+      { key: "quotas", label: "Limits on each broker", cell: (one) => h("ul.small", Object.entries(one.quotas).map(([key, value]) => h("li", `${label(key)}: ${shown(key, value)}`))) },
       ...(may ? [actionColumn((one) => buttons(named(one), [["Change…", () => edit(one)], ["Remove…", () => remove(one), "danger"]]))] : []),
     ],
   });
@@ -52,7 +52,7 @@ export async function show(root, view, may, addActions) {
     const values = Object.fromEntries(Object.keys(one.quotas).map((key) => [key, null]));
     formDialog({
       title: `Remove the quotas of ${named(one)}?`, action: "Remove", kind: "danger",
-      content: [h("p", {}, "The quotas of the next entity that fits apply instead, or none."), difference(one.quotas, values)],
+      content: [h("p", "The quotas of the next entity that fits apply instead, or none."), difference(one.quotas, values)],
       submit: () => apply(one, values, one.quotas),
     });
   }
@@ -80,8 +80,8 @@ export async function show(root, view, may, addActions) {
       title: one ? `Change the quotas of ${named(one)}` : "Set quotas", action: "Apply", large: true, closed: added,
       content: [
         !one && field("For", kind),
-        h("div", { class: "columns" }, Object.entries(names).map(([type, input]) => field(TYPES[type][0].toUpperCase() + TYPES[type].slice(1), input, { help: "Empty: all that have no quota of their own." }))),
-        h("div", { class: "columns" }, Object.entries(inputs).map(([key, input]) => field(`${label(key)} (${QUOTAS[key][1]})`, input, { help: "Empty: none." }))),
+        h("div.columns", Object.entries(names).map(([type, input]) => field(TYPES[type][0].toUpperCase() + TYPES[type].slice(1), input, { help: "Empty: all that have no quota of their own." }))),
+        h("div.columns", Object.entries(inputs).map(([key, input]) => field(`${label(key)} (${QUOTAS[key][1]})`, input, { help: "Empty: none." }))),
         preview,
       ],
       submit: async () => {
@@ -102,8 +102,8 @@ export async function show(root, view, may, addActions) {
 
 function difference(before, values) {
   const keys = Object.keys(values);
-  return h("pre", { class: "difference", "aria-label": "What changes" }, keys.length ? keys.map((key) => [
-    (before[key] ?? null) !== null && h("del", {}, `- ${label(key)}: ${shown(key, before[key])}\n`),
-    values[key] !== null && h("ins", {}, `+ ${label(key)}: ${shown(key, values[key])}\n`),
+  return h("pre.difference", { "aria-label": "What changes" }, keys.length ? keys.map((key) => [
+    (before[key] ?? null) !== null && h("del", `- ${label(key)}: ${shown(key, before[key])}\n`),
+    values[key] !== null && h("ins", `+ ${label(key)}: ${shown(key, values[key])}\n`),
   ]) : "Nothing changes yet.");
 }

@@ -30,7 +30,7 @@ export async function show(root, view, may, addActions) {
     ],
     open: may ? create : null,
     columns: [
-      { key: "token", label: "Token", head: true, value: (one) => one.token_id, cell: (one) => h("code", {}, one.token_id) },
+      { key: "token", label: "Token", head: true, value: (one) => one.token_id, cell: (one) => h("code", one.token_id) },
       { key: "owner", label: "Owner", value: (one) => one.owner },
       { key: "renewers", label: "Renewers", wide: true, value: (one) => one.renewers.join(", ") },
       when("issue_timestamp_ms", "Created", true), when("expiry_timestamp_ms", "Ends"), when("max_timestamp_ms", "At the latest", true),
@@ -45,7 +45,7 @@ export async function show(root, view, may, addActions) {
     formDialog({
       title: "Create a delegation token", action: "Create token", closed: added,
       content: [
-        h("p", {}, "Programs log in with it, by SCRAM, as the user whom it is created for."),
+        h("p", "Programs log in with it, by SCRAM, as the user whom it is created for."),
         field("Renewers", renewers, { help: "Who may renew and expire it besides its owner." }),
         field("Longest life, in hours", hours),
       ],
@@ -63,10 +63,10 @@ export async function show(root, view, may, addActions) {
     formDialog({
       title: "The token is created", action: "I have it", large: true, submit: () => {},
       content: [
-        h("p", { class: "notice" }, "The password is not shown again."),
-        h("p", {}, "For sasl.jaas.config, with the module ScramLoginModule:"),
-        h("pre", { class: "difference", "aria-label": "Login" }, line),
-        h("p", {}, copyButton(line)),
+        h("p.notice", "The password is not shown again."),
+        h("p", "For sasl.jaas.config, with the module ScramLoginModule:"),
+        h("pre.difference", { "aria-label": "Login" }, line),
+        h("p", copyButton(line)),
       ],
     });
   }
@@ -84,7 +84,7 @@ export async function show(root, view, may, addActions) {
   function expire(one) {
     formDialog({
       title: "Expire the token?", action: "Expire token", kind: "danger",
-      content: h("p", {}, "No program of ", h("code", {}, one.owner), " can log in with ", h("code", {}, one.token_id), " afterwards. Connections that exist stay open. This cannot be undone."),
+      content: h("p", "No program of ", h("code", one.owner), " can log in with ", h("code", one.token_id), " afterwards. Connections that exist stay open. This cannot be undone."),
       submit: async () => {
         await end(one, "expire");
         toast("The token is expired.");

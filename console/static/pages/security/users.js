@@ -21,7 +21,7 @@ export async function show(root, view, may, addActions) {
     open: may ? () => edit(null) : null,
     columns: [
       { key: "name", label: "User", head: true, value: (one) => one.name },
-      { key: "credentials", label: "Logs in with", cell: (one) => h("div", { class: "row" }, one.credentials.map((each) => badge(`${each.mechanism} · ${count(each.iterations)} iterations`))) },
+      { key: "credentials", label: "Logs in with", cell: (one) => h("div.row", one.credentials.map((each) => badge(`${each.mechanism} · ${count(each.iterations)} iterations`))) },
       ...(may ? [actionColumn((one) => buttons(one.name, [["Change password…", () => edit(one)], ["Delete…", () => remove(one), "danger"]]))] : []),
     ],
   });
@@ -50,8 +50,8 @@ export async function show(root, view, may, addActions) {
       content: [
         !user && field("Name", name),
         field("Password", password, { help: "It is not shown again: copy it now." }),
-        h("div", { class: "row" }, generate, copyButton(() => password.value, "Copy password")),
-        h("fieldset", {}, h("legend", {}, "Mechanisms"), h("div", { class: "row" }, mechanisms.map((one) => h("label", {}, one, ` ${one.value}`)))),
+        h("div.row", generate, copyButton(() => password.value, "Copy password")),
+        h("fieldset", h("legend", "Mechanisms"), h("div.row", mechanisms.map((one) => h("label", one, ` ${one.value}`)))),
         field("Iterations", iterations, { help: "4,096 to 16,384. More make a stolen hash harder to guess, and logins slower." }),
       ],
       submit: async () => {

@@ -39,7 +39,7 @@ export function deleteTopics(topics, done) {
     consequence: [
       isOne ? `The topic, its ${plural(partitions, "partition")} and all records in it` : `These topics, their ${plural(partitions, "partition")} and all records in them`,
       " are deleted on every broker. This cannot be undone.",
-      !isOne && h("ul", { class: "choices mono small" }, topics.map((one) => h("li", {}, one.name))),
+      !isOne && h("ul.choices.mono.small", topics.map((one) => h("li", one.name))),
     ],
     action: isOne ? "Delete topic" : `Delete ${plural(topics.length, "topic")}`,
     typed: isOne ? name : `delete ${topics.length}`,
@@ -59,7 +59,7 @@ export function addPartitions({ name, partitions }, done) {
     action: "Add partitions",
     content: [
       field("Partitions", input, { help: `There are ${count(partitions)} now.`, check: wrong }),
-      h("p", { class: "notice" }, "Records with a key go to other partitions than before, so the order of the records of a key is not kept. This cannot be undone."),
+      h("p.notice", "Records with a key go to other partitions than before, so the order of the records of a key is not kept. This cannot be undone."),
     ],
     async submit() {
       await request("PATCH", await cluster(address`/topics/${name}`), { body: { partitions_count: Number(input.value) } });
@@ -74,14 +74,14 @@ export async function configureTopics(topics, done) {
   const choice = h("select", { onchange: draw }, settings.map((one) => h("option", { value: one.name }, one.name)));
   choice.value = "retention.ms";
   const reset = h("input", { type: "checkbox", onchange: () => draw() });
-  const place = h("div", {});
+  const place = h("div");
   let input;
   formDialog({
     title: `Configure ${plural(topics.length, "topic")}`,
     action: "Apply",
     content: [
-      field("Setting", choice), h("label", {}, reset, " Reset: the topics get the brokers' value"), place,
-      h("p", { class: "muted small" }, `Topics: ${topics.slice(0, 8).map((one) => one.name).join(", ")}${topics.length > 8 ? ` and ${topics.length - 8} more` : ""}`),
+      field("Setting", choice), h("label", reset, " Reset: the topics get the brokers' value"), place,
+      h("p.muted.small", `Topics: ${topics.slice(0, 8).map((one) => one.name).join(", ")}${topics.length > 8 ? ` and ${topics.length - 8} more` : ""}`),
     ],
     async submit() {
       const to = reset.checked ? null : input.value.trim();
@@ -93,7 +93,7 @@ export async function configureTopics(topics, done) {
   function draw() {
     const rule = settings.find((one) => one.name === choice.value);
     input = control(rule, rule.default);
-    replace(place, reset.checked ? h("p", { class: "help" }, rule.documentation) : field("Value", input, { help: rule.documentation, check: (value) => check(rule, value) }));
+    replace(place, reset.checked ? h("p.help", rule.documentation) : field("Value", input, { help: rule.documentation, check: (value) => check(rule, value) }));
   }
   draw();
 }

@@ -20,7 +20,7 @@ export async function show(root, view, topic) {
     oninput: () => setQuery({ q: search.value }),
   });
   const own = h("input", { type: "checkbox", onchange: () => setQuery({ own: own.checked ? "yes" : null }) });
-  const shown = h("span", { class: "muted", role: "status" });
+  const shown = h("span.muted", { role: "status" });
   const table = new Table({
     columns: columns(may_change, change), key: (row) => row.name, caption: "Settings", signal: view.signal, query: view.query, nothing: "No setting has these words.",
   });
@@ -58,7 +58,7 @@ export async function show(root, view, topic) {
 
   view.onquery = draw;
   draw();
-  root.append(h("div", { class: "stack" }, h("div", { class: "row" }, search, h("label", { class: "row" }, own, "Only those set for this topic"), shown), table.node));
+  root.append(h("div.stack", h("div.row", search, h("label.row", own, "Only those set for this topic"), shown), table.node));
 }
 
 export async function alter(topic, name, to) {
@@ -70,15 +70,15 @@ function columns(mayChange, change) {
   const button = (row, isReset) => h("button", { type: "button", "aria-label": `${isReset ? "Reset" : "Edit"} ${row.name}`, onclick: () => change(row.name, isReset) }, isReset ? "Reset" : "Edit");
   const found = [
     { key: "name", label: "Setting", head: true, value: (row) => row.name,
-      cell: (row) => [h("code", {}, row.name), h("p", { class: "muted small" }, row.documentation ?? "")] },
+      cell: (row) => [h("code", row.name), h("p.muted.small", row.documentation ?? "")] },
     { key: "value", label: "Value", value: (row) => row.value,
-      cell: (row) => [h("code", {}, row.is_sensitive ? "hidden" : row.value || "(empty)"), h("span", { class: "muted small" }, ` ${meaning(row.name, row.value)}`)] },
+      cell: (row) => [h("code", row.is_sensitive ? "hidden" : row.value || "(empty)"), h("span.muted.small", ` ${meaning(row.name, row.value)}`)] },
     { key: "source", label: "Source", value: (row) => row.source, cell: (row) => badge(SOURCES[row.source] ?? row.source, isOwn(row) ? "accent" : "") },
-    { key: "default", label: "Kafka's default", wide: true, value: (row) => row.rule?.default ?? null, cell: (row) => h("code", {}, row.rule?.default ?? "–") },
+    { key: "default", label: "Kafka's default", wide: true, value: (row) => row.rule?.default ?? null, cell: (row) => h("code", row.rule?.default ?? "–") },
   ];
   if (mayChange) {
     found.push({ key: "actions", label: "Change",
-      cell: (row) => (row.is_read_only ? "read-only" : h("div", { class: "row" }, button(row, false), isOwn(row) && button(row, true))) });
+      cell: (row) => (row.is_read_only ? "read-only" : h("div.row", button(row, false), isOwn(row) && button(row, true))) });
   }
   return found;
 }
@@ -94,7 +94,7 @@ function changeDialog(topic, row, isReset, submit) {
     title: `${isReset ? "Reset" : "Change"} ${row.name}`,
     action: isReset ? "Reset" : "Apply",
     content: [
-      h("p", { class: "muted" }, row.documentation ?? ""),
+      h("p.muted", row.documentation ?? ""),
       !isReset && field(`Value for topic ${topic}`, input, { help: row.rule?.choices ? row.rule.choices.join(", ") : null, check: (value) => check(row.rule, value) }),
       diff,
     ],
@@ -106,9 +106,9 @@ function changeDialog(topic, row, isReset, submit) {
 
 // What a change does, as lines taken away and added.
 export function difference(name, before, after, isReset = false) {
-  if (!isReset && before === after) return h("p", { class: "muted" }, "Nothing changes.");
+  if (!isReset && before === after) return h("p.muted", "Nothing changes.");
   const told = (value) => (value === null ? "the brokers' value" : value || "(empty)");
-  return h("div", { class: "diff mono" },
-    h("p", { class: "removed" }, h("span", { class: "visually-hidden" }, "Before: "), `− ${name}=${told(before)} `, h("span", { class: "muted" }, meaning(name, before))),
-    h("p", { class: "added" }, h("span", { class: "visually-hidden" }, "After: "), `+ ${name}=${told(after)} `, h("span", { class: "muted" }, isReset ? "inherited " : "", meaning(name, after))));
+  return h("div.diff.mono",
+    h("p.removed", h("span.visually-hidden", "Before: "), `− ${name}=${told(before)} `, h("span.muted", meaning(name, before))),
+    h("p.added", h("span.visually-hidden", "After: "), `+ ${name}=${told(after)} `, h("span.muted", isReset ? "inherited " : "", meaning(name, after))));
 }

@@ -20,11 +20,11 @@ export async function show(root, view, topic) {
   const groups = new Table({ ...common, columns: groupColumns(), key: (row) => row.group_id, caption: "Groups that read this topic", sort: "-lag" });
   const parts = new Table({ ...common, columns: partitionColumns(), key: (row) => row.partition, caption: "Partitions of the group", name: "partition-sort" });
   const nothing = empty("No group reads this topic",
-    h("p", {}, "A group appears here when one of its members reads the topic, or when it has committed offsets of it."));
-  const title = h("h2", {});
-  const detail = h("section", { class: "stack" }, title, parts.node);
-  const notes = h("div", {});
-  const error = h("div", {});
+    h("p", "A group appears here when one of its members reads the topic, or when it has committed offsets of it."));
+  const title = h("h2");
+  const detail = h("section.stack", title, parts.node);
+  const notes = h("div");
+  const error = h("div");
 
   function draw() {
     replace(error);
@@ -40,7 +40,7 @@ export async function show(root, view, topic) {
 
   view.onquery = draw;
   draw();
-  root.append(h("div", { class: "stack" }, error, notes, nothing, groups.node, detail));
+  root.append(h("div.stack", error, notes, nothing, groups.node, detail));
   poll(PERIOD_MS, async (signal) => (await ask(signal), draw()), view.signal, (problem) => replace(error, failed(problem)));
 }
 

@@ -26,7 +26,7 @@ export async function createTopic({ topics, name, signal, done, opened, closed }
   const nameInput = h("input", { type: "text", value: name, required: true, autocomplete: "off", spellcheck: "false" });
   const partitions = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
   const factor = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
-  const advanced = h("div", { class: "stack choices" });
+  const advanced = h("div.stack.choices");
   const chosen = new Map();
   let brokers = Infinity;
   const positive = (value) => (value === "" || (/^\d+$/.test(value) && Number(value) >= 1) ? null : "At least 1, or empty for the brokers' default.");
@@ -35,10 +35,10 @@ export async function createTopic({ topics, name, signal, done, opened, closed }
     title: "Create topic", action: "Create topic", large: true, submit, closed,
     content: [
       field("Name", nameInput, { help: "Letters, digits, . _ and -. The name cannot be changed later.", check: (value) => checkName(value, topics) }),
-      h("div", { class: "columns" },
+      h("div.columns",
         field("Partitions", partitions, { help: "More can be added later, but not taken away.", check: positive }),
         field("Replicas of each partition", factor, { help: "On as many brokers.", check: factorRule })),
-      h("details", {}, h("summary", {}, "Advanced settings"), advanced),
+      h("details", h("summary", "Advanced settings"), advanced),
     ],
   });
   opened(dialog);
@@ -49,7 +49,7 @@ export async function createTopic({ topics, name, signal, done, opened, closed }
     factor.max = String(brokers);
     replace(advanced, settings.map((rule) => setting(rule, chosen)));
   } catch (error) {
-    if (!signal.aborted) replace(advanced, h("p", { class: "notice" }, error.message));
+    if (!signal.aborted) replace(advanced, h("p.notice", error.message));
   }
 
   async function submit() {
@@ -74,7 +74,7 @@ export async function createTopic({ topics, name, signal, done, opened, closed }
 // One advanced setting: its control appears when it is chosen.
 function setting(rule, chosen) {
   const input = control(rule, rule.default);
-  const means = h("span", { class: "muted small" });
+  const means = h("span.muted.small");
   const show = () => replace(means, meaning(rule.name, input.value));
   input.addEventListener("input", show);
   show();
@@ -89,7 +89,7 @@ function setting(rule, chosen) {
     },
   });
   input.disabled = true;
-  return h("div", {},
-    h("label", {}, box, " ", h("code", {}, rule.name), h("span", { class: "muted small" }, ` Kafka's default: ${rule.default || "(empty)"} ${meaning(rule.name, rule.default)}`)),
-    h("p", { class: "muted small" }, rule.documentation), place);
+  return h("div",
+    h("label", box, " ", h("code", rule.name), h("span.muted.small", ` Kafka's default: ${rule.default || "(empty)"} ${meaning(rule.name, rule.default)}`)),
+    h("p.muted.small", rule.documentation), place);
 }

@@ -13,24 +13,24 @@ const INTERNAL = "The brokers need this topic for themselves.";
 export async function show(root, view, topic) {
   const { may_change } = await getSession();
   const reason = may_change ? topic.is_internal && INTERNAL : "You may look at this topic, but not change it.";
-  root.append(h("div", { class: "stack" },
-    reason && h("p", { class: "notice" }, reason),
+  root.append(h("div.stack",
+    reason && h("p.notice", reason),
     deleteRecords(topic, Boolean(reason)),
-    h("section", { class: "card stack" },
-      h("h2", {}, "Delete this topic"),
-      h("p", {}, "Removes all its partitions with their records from every broker. This cannot be undone."),
-      h("p", {}, h("button", { type: "button", class: "danger", disabled: Boolean(reason), onclick: () => deleteTopics([topic], () => navigate("/topics")) }, "Delete topic…")))));
+    h("section.card.stack",
+      h("h2", "Delete this topic"),
+      h("p", "Removes all its partitions with their records from every broker. This cannot be undone."),
+      h("p", h("button.danger", { type: "button", disabled: Boolean(reason), onclick: () => deleteTopics([topic], () => navigate("/topics")) }, "Delete topic…")))));
 }
 
 function deleteRecords(topic, disabled) {
   const until = h("select", { disabled, onchange: draw },
     [["all", "All records"], ["time", "Records before a time"], ["offset", "Records before an offset"]].map(([value, text]) => h("option", { value }, text)));
-  const partition = h("select", {}, h("option", { value: "" }, "all"), topic.states.map((one) => h("option", { value: String(one.partition) }, String(one.partition))));
+  const partition = h("select", h("option", { value: "" }, "all"), topic.states.map((one) => h("option", { value: String(one.partition) }, String(one.partition))));
   const offset = h("input", { type: "text", inputmode: "numeric", value: "0" });
   const moment = h("input", { type: "datetime-local", step: "1" });
-  const place = h("div", { class: "row" });
-  const problem = h("p", { class: "notice", "data-kind": "bad", role: "alert", hidden: true });
-  const button = h("button", { type: "button", class: "danger", disabled, onclick: ask }, "Delete records…");
+  const place = h("div.row");
+  const problem = h("p.notice", { "data-kind": "bad", role: "alert", hidden: true });
+  const button = h("button.danger", { type: "button", disabled, onclick: ask }, "Delete records…");
   const whole = (value) => (/^\d{1,18}$/.test(value) ? null : "A whole number, please.");
 
   function draw() {
@@ -74,10 +74,10 @@ function deleteRecords(topic, disabled) {
   }
 
   draw();
-  return h("section", { class: "card stack" },
-    h("h2", {}, "Delete records"),
-    h("p", {}, "Moves the start of partitions forward. The records before it are gone for all consumers, on every replica."),
-    h("div", { class: "row" }, field("Delete", until), place), problem, h("p", {}, button));
+  return h("section.card.stack",
+    h("h2", "Delete records"),
+    h("p", "Moves the start of partitions forward. The records before it are gone for all consumers, on every replica."),
+    h("div.row", field("Delete", until), place), problem, h("p", button));
 }
 
 function confirm(name, ranges, records) {
@@ -85,8 +85,8 @@ function confirm(name, ranges, records) {
     title: `Delete records of ${name}?`,
     consequence: [
       `Up to ${plural(records, "record")} in ${plural(ranges.length, "partition")} are deleted. This cannot be undone.`,
-      h("ul", { class: "choices small" }, ranges.map((one) =>
-        h("li", {}, `Partition ${one.partition}: offsets ${count(one.from)} to ${count(one.to - 1)}, then it starts at ${count(one.to)}`))),
+      h("ul.choices.small", ranges.map((one) =>
+        h("li", `Partition ${one.partition}: offsets ${count(one.from)} to ${count(one.to - 1)}, then it starts at ${count(one.to)}`))),
     ],
     action: `Delete ${plural(records, "record")}`,
     typed: name,

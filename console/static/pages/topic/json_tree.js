@@ -8,7 +8,7 @@ const OPEN_LEVELS = 2;
 // Returns the tree of a JSON text; null if the text is not JSON.
 export function jsonTree(text) {
   try {
-    return h("div", { class: "tree mono" }, node(null, JSON.parse(text, exact), 0));
+    return h("div.tree.mono", node(null, JSON.parse(text, exact), 0));
   } catch {
     return null;
   }
@@ -27,13 +27,13 @@ function exact(_, value, context) {
 }
 
 function node(name, value, level) {
-  const label = name === null ? null : h("span", { class: "tree-name" }, `${name}: `);
-  if (value === null || typeof value !== "object" || value instanceof Digits) return h("div", { class: "tree-leaf" }, label, leaf(value));
+  const label = name === null ? null : h("span.tree-name", `${name}: `);
+  if (value === null || typeof value !== "object" || value instanceof Digits) return h("div.tree-leaf", label, leaf(value));
   const entries = Array.isArray(value) ? value.map((one, index) => [index, one]) : Object.entries(value);
   const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
-  if (!entries.length) return h("div", { class: "tree-leaf" }, label, h("span", { class: "muted" }, Array.isArray(value) ? "[]" : "{}"));
-  const inner = h("div", { class: "tree-inner" });
-  const details = h("details", { open: level < OPEN_LEVELS, ontoggle: fill }, h("summary", {}, label, h("span", { class: "muted" }, size)), inner);
+  if (!entries.length) return h("div.tree-leaf", label, h("span.muted", Array.isArray(value) ? "[]" : "{}"));
+  const inner = h("div.tree-inner");
+  const details = h("details", { open: level < OPEN_LEVELS, ontoggle: fill }, h("summary", label, h("span.muted", size)), inner);
   let isFilled = false;
   function fill() {
     if (isFilled || !details.open) return;
@@ -43,14 +43,14 @@ function node(name, value, level) {
   function show(limit) {
     const more = entries.length - limit;
     replace(inner, entries.slice(0, limit).map(([key, one]) => node(key, one, level + 1)),
-      more > 0 && h("button", { type: "button", class: "quiet", onclick: () => show(limit + 1000) }, `${more} more`));
+      more > 0 && h("button.quiet", { type: "button", onclick: () => show(limit + 1000) }, `${more} more`));
   }
   fill();
   return details;
 }
 
 function leaf(value) {
-  if (value instanceof Digits) return h("span", { class: "tree-number" }, value.text);
-  if (typeof value === "string") return h("span", { class: "tree-text" }, JSON.stringify(value));
-  return h("span", { class: "tree-number" }, String(value));
+  if (value instanceof Digits) return h("span.tree-number", value.text);
+  if (typeof value === "string") return h("span.tree-text", JSON.stringify(value));
+  return h("span.tree-number", String(value));
 }

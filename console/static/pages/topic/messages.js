@@ -20,20 +20,20 @@ export function show(root, view) {
 class Messages {
   constructor(root, view, topic) {
     Object.assign(this, { view, topic, rows: [], work: null, panelWork: null, listKey: null, shown: null });
-    this.status = h("p", { class: "grow muted records-status", role: "status" });
-    this.controls = h("div", { class: "row" });
-    this.notices = h("div", {});
-    this.body = h("tbody", {});
-    this.table = h("div", { class: "table-wrap" },
-      h("table", { class: "records" }, h("caption", { class: "visually-hidden" }, "Records"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "when" }, "Time"), h("th", { scope: "col", class: "number of-partition" }, "Partition"),
-          h("th", { scope: "col", class: "number at" }, "Offset"), h("th", { scope: "col", class: "key" }, "Key"), h("th", { scope: "col" }, "Value"))),
+    this.status = h("p.grow.muted.records-status", { role: "status" });
+    this.controls = h("div.row");
+    this.notices = h("div");
+    this.body = h("tbody");
+    this.table = h("div.table-wrap",
+      h("table.records", h("caption.visually-hidden", "Records"),
+        h("thead", h("tr", h("th.when", { scope: "col" }, "Time"), h("th.number.of-partition", { scope: "col" }, "Partition"),
+          h("th.number.at", { scope: "col" }, "Offset"), h("th.key", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"))),
         this.body));
     this.nothing = h("div", { hidden: true });
-    this.panel = h("aside", { class: "card stack", "aria-label": "Record", hidden: true });
-    this.area = h("div", { class: "messages" }, h("div", { class: "stack" }, this.table, this.nothing), this.panel);
+    this.panel = h("aside.card.stack", { "aria-label": "Record", hidden: true });
+    this.area = h("div.messages", h("div.stack", this.table, this.nothing), this.panel);
     this.form = this.makeForm();
-    root.append(h("div", { class: "stack" }, this.form, h("div", { class: "row" }, this.status, this.controls), this.notices, this.area));
+    root.append(h("div.stack", this.form, h("div.row", this.status, this.controls), this.notices, this.area));
     this.body.addEventListener("keydown", (event) => this.onKey(event));
     this.body.addEventListener("click", (event) => this.onClick(event));
     root.addEventListener("keydown", (event) => event.key === "Escape" && this.shown && this.closeRecord());
@@ -79,17 +79,17 @@ class Messages {
     const decoders = DECODERS.map((name) => [name === "auto" ? "" : name, name]);
     this.moment = h("input", { name: "number", "aria-label": "Offset", inputmode: "numeric", size: "12" });
     this.when = h("input", { name: "moment", type: "datetime-local", step: "1", "aria-label": "Time" });
-    this.filters = h("details", {}, h("summary", {}, "Filter"),
-      h("div", { class: "filters" },
+    this.filters = h("details", h("summary", "Filter"),
+      h("div.filters",
         input("value", "Value contains", "text"), input("key", "Key contains", "text"), input("header", "Header", "text or name=text"),
         input("path", "JSON path", '$.user.id == 5'), input("regex", "Regular expression", "RE2, in key or value")));
-    const form = h("form", { class: "card stack", onsubmit: (event) => (event.preventDefault(), this.apply()), onchange: () => this.showFields() },
-      h("div", { class: "row" },
+    const form = h("form.card.stack", { onsubmit: (event) => (event.preventDefault(), this.apply()), onchange: () => this.showFields() },
+      h("div.row",
         select("start", "Start", [["newest", "Newest"], ["oldest", "Oldest"], ["offset", "Offset"], ["time", "Time"]]), this.moment, this.when,
         input("partitions", "Partitions", "all"), select("key_decoder", "Key as", decoders), select("value_decoder", "Value as", decoders),
-        h("label", { class: "check" }, h("input", { type: "checkbox", name: "transactions" }), " aborted and open transactions, too")),
+        h("label.check", h("input", { type: "checkbox", name: "transactions" }), " aborted and open transactions, too")),
       this.filters,
-      h("div", { class: "row" }, h("button", { class: "primary" }, "Show"), h("button", { type: "button", onclick: () => this.clear() }, "Clear"),
+      h("div.row", h("button.primary", "Show"), h("button", { type: "button", onclick: () => this.clear() }, "Clear"),
         h("button", { type: "button", onclick: () => this.apply({ live: "1" }) }, "Live")));
     return form;
   }
@@ -164,8 +164,8 @@ class Messages {
   }
 
   downloads() {
-    const link = (format, text, decoders = {}) => h("a", { class: "button", download: "", href: withQuery(this.path(":download"), { ...this.selection(), ...decoders, format }) }, text);
-    return h("details", { class: "menu" }, h("summary", { class: "button" }, "Download"), h("div", { class: "card stack" }, link("jsonl", "JSON lines"), link("jsonl", "JSON lines, base64", EXACT), link("csv", "CSV")));
+    const link = (format, text, decoders = {}) => h("a.button", { download: "", href: withQuery(this.path(":download"), { ...this.selection(), ...decoders, format }) }, text);
+    return h("details.menu", h("summary.button", "Download"), h("div.card.stack", link("jsonl", "JSON lines"), link("jsonl", "JSON lines, base64", EXACT), link("csv", "CSV")));
   }
 
   startSearch() {
@@ -209,7 +209,7 @@ class Messages {
     const pause = h("button", { type: "button", onclick: () => {
       work.abort();
       setText(this.status, `${told()}. Paused.`);
-      replace(this.controls, h("button", { type: "button", class: "primary", onclick: () => (this.work = this.nextWork(), this.startTail(last)) }, "Resume"), stop);
+      replace(this.controls, h("button.primary", { type: "button", onclick: () => (this.work = this.nextWork(), this.startTail(last)) }, "Resume"), stop);
     } }, "Pause");
     const stop = h("button", { type: "button", onclick: () => setQuery({ live: null }) }, "End live view");
     replace(this.controls, pause, stop);
@@ -261,8 +261,8 @@ class Messages {
     const messages = new Map();
     for (const { partition, message } of errors) messages.set(message, [...(messages.get(message) ?? []), partition]);
     replace(this.notices,
-      [...messages].map(([message, partitions]) => h("p", { class: "notice", role: "alert" }, `Without partition ${partitions.slice(0, 20).join(", ")}${partitions.length > 20 ? ", …" : ""}: ${message}.`)),
-      leftOut > 0 && h("p", { class: "notice" }, `${plural(leftOut, "partition")} left out: choose some above.`));
+      [...messages].map(([message, partitions]) => h("p.notice", { role: "alert" }, `Without partition ${partitions.slice(0, 20).join(", ")}${partitions.length > 20 ? ", …" : ""}: ${message}.`)),
+      leftOut > 0 && h("p.notice", `${plural(leftOut, "partition")} left out: choose some above.`));
   }
 
   showNothing(title) {
@@ -282,10 +282,10 @@ class Messages {
   row(record) {
     const place = placeOf(record);
     return h("tr", { "data-place": place },
-      h("td", { class: "when" }, time(record.timestamp)), h("td", { class: "number of-partition" }, record.partition),
-      h("th", { scope: "row", class: "number at" }, h("a", { href: "#", "data-record": place }, String(record.offset))),
-      h("td", { class: "key mono" }, preview(record.key)),
-      h("td", { class: "mono" }, record.error ? h("span", { class: "badge", "data-kind": "bad" }, record.error) : [record.transaction && record.transaction !== "committed" && [transaction(record), " "], preview(record.value)]));
+      h("td.when", time(record.timestamp)), h("td.number.of-partition", record.partition),
+      h("th.number.at", { scope: "row" }, h("a", { href: "#", "data-record": place }, String(record.offset))),
+      h("td.key.mono", preview(record.key)),
+      h("td.mono", record.error ? h("span.badge", { "data-kind": "bad" }, record.error) : [record.transaction && record.transaction !== "committed" && [transaction(record), " "], preview(record.value)]));
   }
 
   // -- one record -----------------------------------------------------------------------------------------------------
@@ -335,12 +335,12 @@ class Messages {
 const placeOf = (record) => `${record.partition}:${record.offset}`;
 
 function preview(content) {
-  if (!content) return h("span", { class: "muted" }, "null");
-  return h("span", { class: "preview", title: content.error }, content.text.slice(0, 300));
+  if (!content) return h("span.muted", "null");
+  return h("span.preview", { title: content.error }, content.text.slice(0, 300));
 }
 
 function labelled(label, control) {
-  return h("label", { class: "inline" }, h("span", { class: "small muted" }, label), control);
+  return h("label.inline", h("span.small.muted", label), control);
 }
 
 function localTime(ms) {

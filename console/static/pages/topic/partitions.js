@@ -37,11 +37,11 @@ export async function show(root, view, topic) {
   };
   const [{ may_change }] = await Promise.all([getSession(), ask(view.signal)]);
   const table = new Table({ columns: columns(), key: (row) => row.partition, caption: "Partitions", signal: view.signal, query: view.query });
-  const notes = h("div", {});
-  const moving = h("section", { class: "card stack", "aria-label": "Reassignments in progress" });
-  const leaders = h("div", { class: "bars" });
-  const sizes = h("div", { class: "bars" });
-  const sized = h("section", { class: "card stack" }, h("h2", {}, "Size by broker"), sizes);
+  const notes = h("div");
+  const moving = h("section.card.stack", { "aria-label": "Reassignments in progress" });
+  const leaders = h("div.bars");
+  const sizes = h("div.bars");
+  const sized = h("section.card.stack", h("h2", "Size by broker"), sizes);
   const draw = () => {
     replace(notes, problems([...new Set([...sentences, ...silent])]));
     moving.hidden = moves.length === 0;
@@ -57,15 +57,15 @@ export async function show(root, view, topic) {
   const again = () => (askAgain(), askMovesAgain());
   draw();
   askMovesAgain();
-  root.append(h("div", { class: "stack" },
+  root.append(h("div.stack",
     notes,
-    may_change && h("div", { class: "row" },
+    may_change && h("div.row",
       h("button", { type: "button", onclick: () => addPartitions({ name: topic.name, partitions: rows.length }, again) }, "Add partitions…"),
       h("button", { type: "button", onclick: () => elect(topic.name, rows, again) }, "Elect leaders…"),
       h("button", { type: "button", onclick: () => attempt(() => reassign(topic.name, rows, again)) }, "Move replicas…")),
     moving,
-    h("div", { class: "columns" },
-      h("section", { class: "card stack" }, h("h2", {}, "Leaders by broker"), leaders),
+    h("div.columns",
+      h("section.card.stack", h("h2", "Leaders by broker"), leaders),
       sized),
     table.node));
 }
@@ -98,7 +98,7 @@ function leader(row) {
 function replicas(row) {
   return row.replicas.flatMap((id, index) => [
     index ? ", " : "",
-    row.isr.includes(id) ? h("span", {}, String(id)) : h("span", { class: "lost", title: "not in sync" }, String(id), h("span", { class: "visually-hidden" }, " not in sync")),
+    row.isr.includes(id) ? h("span", String(id)) : h("span.lost", { title: "not in sync" }, String(id), h("span.visually-hidden", " not in sync")),
   ]);
 }
 
@@ -112,9 +112,9 @@ function perBroker(rows, of) {
 function bars(list, format) {
   const most = Math.max(1, ...list.map(([, value]) => value));
   return list.map(([id, value]) => {
-    const bar = h("div", {});
+    const bar = h("div");
     bar.style.width = `${(100 * value) / most}%`;
-    return [h("a", { href: address`/brokers/${id}` }, `Broker ${id}`), h("div", { class: "bar", "aria-hidden": "true" }, bar), h("span", { class: "number" }, format(value))];
+    return [h("a", { href: address`/brokers/${id}` }, `Broker ${id}`), h("div.bar", { "aria-hidden": "true" }, bar), h("span.number", format(value))];
   });
 }
 
@@ -124,12 +124,12 @@ function movesInProgress(moves, mayChange, again) {
   const bar = h("progress", { max: "1", "aria-label": "Copied" });
   if (whole !== null) setAttribute(bar, "value", whole);
   return [
-    h("div", { class: "row" },
-      h("h2", { class: "grow" }, `${plural(moves.length, "partition")} being moved`),
-      bar, whole !== null && h("span", { class: "number" }, `${Math.floor(whole * 100)} %`),
+    h("div.row",
+      h("h2.grow", `${plural(moves.length, "partition")} being moved`),
+      bar, whole !== null && h("span.number", `${Math.floor(whole * 100)} %`),
       mayChange && h("button", { type: "button", onclick: () => cancelMoves(moves, again) }, "Cancel all")),
-    h("ul", { class: "small" }, moves.slice(0, 20).map((one) =>
-      h("li", {}, `Partition ${one.partition}: adds ${list(one.adding)}, removes ${list(one.removing)}`))),
+    h("ul.small", moves.slice(0, 20).map((one) =>
+      h("li", `Partition ${one.partition}: adds ${list(one.adding)}, removes ${list(one.removing)}`))),
   ];
 }
 

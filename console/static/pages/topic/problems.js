@@ -7,5 +7,5 @@ const SHOWN = 5;
 export function problems(sentences) {
   if (!sentences.length) return null;
   const more = sentences.length - SHOWN;
-  return h("div", { class: "notice", role: "status" }, sentences.slice(0, SHOWN).map((one) => h("p", {}, one)), more > 0 && h("p", {}, `And ${more} more.`));
+  return h("div.notice", { role: "status" }, sentences.slice(0, SHOWN).map((one) => h("p", one)), more > 0 && h("p", `And ${more} more.`));
 }

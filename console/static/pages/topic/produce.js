@@ -14,10 +14,10 @@ const KINDS = [["text", "Text"], ["json", "JSON"], ["base64", "Base64"], ["null"
 export async function show(root, view, topic) {
   const [{ may_change }, copied] = await Promise.all([getSession(), copyOf(view, topic.name)]);
   const reason = may_change ? topic.is_internal && INTERNAL : READ_ONLY;
-  root.append(h("div", { class: "stack" },
-    reason && h("p", { class: "notice" }, reason),
-    copied?.problem && h("p", { class: "notice", "data-kind": "bad", role: "alert" }, copied.problem),
-    h("div", { class: "columns" }, oneRecord(topic, Boolean(reason), copied?.record), produceMany(topic.name, Boolean(reason), view.signal))));
+  root.append(h("div.stack",
+    reason && h("p.notice", reason),
+    copied?.problem && h("p.notice", { "data-kind": "bad", role: "alert" }, copied.problem),
+    h("div.columns", oneRecord(topic, Boolean(reason), copied?.record), produceMany(topic.name, Boolean(reason), view.signal))));
 }
 
 // The record PARTITION:OFFSET of ?resend=, with all its bytes in base64: { record } or { problem }.
@@ -95,16 +95,16 @@ function oneRecord(topic, disabled, copied) {
   const value = new Content("Value", copied ? readable(copied.value) : { kind: "text", text: "" }, { rows: 8, disabled });
   const partition = h("select", { disabled }, h("option", { value: "" }, "by the key, or any"), topic.states.map((one) => h("option", { value: String(one.partition) }, String(one.partition))));
   const moment = h("input", { type: "datetime-local", step: "0.001", disabled });
-  const headers = h("div", { class: "stack" });
-  const problem = h("p", { class: "notice", "data-kind": "bad", role: "alert", hidden: true });
-  const told = h("p", { class: "muted", role: "status" });
-  const button = h("button", { class: "primary", disabled }, "Produce");
+  const headers = h("div.stack");
+  const problem = h("p.notice", { "data-kind": "bad", role: "alert", hidden: true });
+  const told = h("p.muted", { role: "status" });
+  const button = h("button.primary", { disabled }, "Produce");
   let rows = [];
 
   function addHeader(name, content) {
-    const row = { name: h("input", { "aria-label": "Name of the header", required: true, class: "mono", value: name, disabled }), content: new Content("Value of the header", content, { disabled }) };
+    const row = { name: h("input.mono", { "aria-label": "Name of the header", required: true, value: name, disabled }), content: new Content("Value of the header", content, { disabled }) };
     const remove = () => ((rows = rows.filter((one) => one !== row)), row.node.remove());
-    row.node = h("div", { class: "row" }, field("Header", row.name), row.content.node, h("button", { type: "button", class: "quiet", "aria-label": "Remove the header", onclick: remove }, "×"));
+    row.node = h("div.row", field("Header", row.name), row.content.node, h("button.quiet", { type: "button", "aria-label": "Remove the header", onclick: remove }, "×"));
     rows.push(row);
     headers.append(row.node);
     return row;
@@ -140,10 +140,10 @@ function oneRecord(topic, disabled, copied) {
   value.kind.addEventListener("change", explain);
   explain();
   copied?.headers.forEach((one) => addHeader(one.name, readable(one.value)));
-  return h("form", { class: "card stack", "aria-label": "One record", onsubmit: send },
-    h("h2", {}, copied ? `A copy of record ${copied.offset} of partition ${copied.partition}` : "One record"),
+  return h("form.card.stack", { "aria-label": "One record", onsubmit: send },
+    h("h2", copied ? `A copy of record ${copied.offset} of partition ${copied.partition}` : "One record"),
     key.node, value.node, told, headers,
-    h("p", {}, h("button", { type: "button", disabled, onclick: () => addHeader("", { kind: "text", text: "" }).name.focus() }, "Add header")),
-    h("div", { class: "row" }, field("Partition", partition), field("Timestamp", moment, { help: "Empty: now" })),
-    problem, h("p", {}, button));
+    h("p", h("button", { type: "button", disabled, onclick: () => addHeader("", { kind: "text", text: "" }).name.focus() }, "Add header")),
+    h("div.row", field("Partition", partition), field("Timestamp", moment, { help: "Empty: now" })),
+    problem, h("p", button));
 }

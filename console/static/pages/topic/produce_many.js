@@ -19,8 +19,8 @@ export function produceMany(topic, disabled, signal) {
   const text = h("textarea", { rows: "8", spellcheck: "false", disabled, oninput: look });
   const file = h("input", { type: "file", disabled, onchange: open });
   const told = h("div", { role: "status" });
-  const done = h("div", {});
-  const button = h("button", { class: "primary" }, "Produce");
+  const done = h("div");
+  const button = h("button.primary", "Produce");
   const cancel = h("button", { type: "button", hidden: true, onclick: () => work.abort() }, "Cancel");
   let found = { entries: [], problems: [] };
   let work = null;
@@ -57,28 +57,28 @@ export function produceMany(topic, disabled, signal) {
         unknown = `Lines ${slice[0].id} to ${slice.at(-1).id} may or may not be written: ${error.name === "AbortError" ? "cancelled" : error.message}`;
         break;
       }
-      replace(done, h("p", {}, `${count(written + failures.length)} of ${plural(entries.length, "record")}…`));
+      replace(done, h("p", `${count(written + failures.length)} of ${plural(entries.length, "record")}…`));
     }
     work = null;
     cancel.hidden = true;
     const link = { href: address`/topics/${topic}`, text: "Messages" };
     if (written) toast(`${plural(written, "record")} written to ${topic}.`, { link });
-    replace(done, h("p", {}, `${plural(written, "record")} written.`),
-      failures.length > 0 && lines(`${plural(failures.length, "record")} not written:`, failures), unknown && h("p", { class: "notice", "data-kind": "bad" }, unknown));
+    replace(done, h("p", `${plural(written, "record")} written.`),
+      failures.length > 0 && lines(`${plural(failures.length, "record")} not written:`, failures), unknown && h("p.notice", { "data-kind": "bad" }, unknown));
     look();
   }
 
   look();
-  return h("form", { class: "card stack", "aria-label": "Many records", onsubmit: send },
-    h("h2", {}, "Many records"),
-    h("div", { class: "row" }, field("Format", format), field("Keys and values are", encoding)),
-    h("label", {}, keeps, " Keep the partitions and times of the lines"),
+  return h("form.card.stack", { "aria-label": "Many records", onsubmit: send },
+    h("h2", "Many records"),
+    h("div.row", field("Format", format), field("Keys and values are", encoding)),
+    h("label", keeps, " Keep the partitions and times of the lines"),
     field("Records", text), field("Or from a file", file), told, done,
-    h("div", { class: "row" }, button, cancel));
+    h("div.row", button, cancel));
 }
 
-const lines = (title, all) => h("div", { class: "notice", "data-kind": "bad" }, h("p", {}, title),
-  h("ul", {}, all.slice(0, MOST_SHOWN).map((one) => h("li", {}, one)), all.length > MOST_SHOWN && h("li", {}, `and ${count(all.length - MOST_SHOWN)} more`)));
+const lines = (title, all) => h("div.notice", { "data-kind": "bad" }, h("p", title),
+  h("ul", all.slice(0, MOST_SHOWN).map((one) => h("li", one)), all.length > MOST_SHOWN && h("li", `and ${count(all.length - MOST_SHOWN)} more`)));
 
 // The lines of a text as entries of /v3 …/records:batch, whose ids are the numbers of the lines, and what is wrong with the others.
 function entriesOf(text, { format, type, keeps }) {

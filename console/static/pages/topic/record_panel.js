@@ -17,11 +17,11 @@ export async function showRecord(root, topic, place, { decoders, part, close, si
   const [partition, offset] = place.split(":");
   const path = address`/api/v1/topics/${topic}/partitions/${partition}/records/${offset}`;
   const body = h("div", { role: "tabpanel", tabindex: "0", "aria-label": "Part of the record" });
-  const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Parts of the record" });
-  const actions = h("div", { class: "row" });
+  const list = h("div.tabs", { role: "tablist", "aria-label": "Parts of the record" });
+  const actions = h("div.row");
   replace(root,
-    h("div", { class: "row" }, h("h2", { class: "grow" }, `Partition ${partition}, offset ${offset}`),
-      h("button", { type: "button", class: "quiet", "aria-label": "Close the record", onclick: close }, "×")),
+    h("div.row", h("h2.grow", `Partition ${partition}, offset ${offset}`),
+      h("button.quiet", { type: "button", "aria-label": "Close the record", onclick: close }, "×")),
     actions, list, body);
   const done = loading(body);
   let record, may_change;
@@ -37,12 +37,12 @@ export async function showRecord(root, topic, place, { decoders, part, close, si
   let selected = PARTS.some(([name]) => name === part) ? part : "value";
   function draw() {
     replace(list, PARTS.map(([name, text]) =>
-      h("button", { type: "button", role: "tab", class: "quiet", "aria-selected": String(name === selected), tabindex: name === selected ? "0" : "-1", onclick: () => choose(name), onkeydown: onKey },
+      h("button.quiet", { type: "button", role: "tab", "aria-selected": String(name === selected), tabindex: name === selected ? "0" : "-1", onclick: () => choose(name), onkeydown: onKey },
         name === "headers" ? `${text} (${record.headers.length})` : text)));
     replace(body, selected === "headers" ? headers(record) : selected === "metadata" ? metadata(record) : contentOf(content(), `${path}/${selected}`));
     replace(actions,
       content() && copyButton(() => content().text, `Copy ${selected}`),
-      may_change && h("a", { class: "button", href: withQuery(address`/topics/${topic}/produce`, { resend: place }) }, "Produce again…"));
+      may_change && h("a.button", { href: withQuery(address`/topics/${topic}/produce`, { resend: place }) }, "Produce again…"));
   }
   function choose(name) {
     selected = name;
@@ -61,35 +61,35 @@ export async function showRecord(root, topic, place, { decoders, part, close, si
 }
 
 function contentOf(content, path) {
-  if (!content) return h("p", { class: "muted" }, "null");
+  if (!content) return h("p.muted", "null");
   const tree = content.is_json ? jsonTree(content.text) : null;
-  return h("div", { class: "stack" },
-    h("p", { class: "small muted" }, `${content.decoder} · ${bytes(content.size)}`, " · ",
+  return h("div.stack",
+    h("p.small.muted", `${content.decoder} · ${bytes(content.size)}`, " · ",
       h("a", { href: path, download: "" }, "Download the bytes")),
-    content.error && h("p", { class: "notice" }, `It ${content.error}.`),
-    content.is_truncated && h("p", { class: "notice" }, "Only the beginning is shown."),
+    content.error && h("p.notice", `It ${content.error}.`),
+    content.is_truncated && h("p.notice", "Only the beginning is shown."),
     content.schema_id !== null && schema(content),
-    tree ?? h("pre", {}, content.text),
-    tree && h("details", {}, h("summary", {}, "As text"), h("pre", {}, content.text)));
+    tree ?? h("pre", content.text),
+    tree && h("details", h("summary", "As text"), h("pre", content.text)));
 }
 
 // The schema that the content names; its text is asked for when it is opened.
 function schema({ schema_id: id, schema_type: type }) {
-  const body = h("div", {});
+  const body = h("div");
   async function load({ target }) {
     if (!target.open || body.firstChild) return;
     const done = loading(body);
     try {
       const { text, subjects, references } = await get(address`/api/v1/schemas/${id}`);
       done();
-      replace(body, subjects.length > 0 && h("p", { class: "small muted" }, subjects.map((one) => `${one.subject}, version ${one.version}`).join(" · ")),
-        [{ text }, ...references].map((one) => [one.name && h("p", { class: "small" }, one.name), h("pre", { tabindex: "0", "aria-label": "Text of the schema" }, pretty(one.text))]));
+      replace(body, subjects.length > 0 && h("p.small.muted", subjects.map((one) => `${one.subject}, version ${one.version}`).join(" · ")),
+        [{ text }, ...references].map((one) => [one.name && h("p.small", one.name), h("pre", { tabindex: "0", "aria-label": "Text of the schema" }, pretty(one.text))]));
     } catch (error) {
       done();
       replace(body, failed(error));
     }
   }
-  return h("details", { ontoggle: load }, h("summary", {}, `Schema ${id} (${type})`), body);
+  return h("details", { ontoggle: load }, h("summary", `Schema ${id} (${type})`), body);
 }
 
 function pretty(text) {
@@ -101,10 +101,10 @@ function pretty(text) {
 }
 
 function headers(record) {
-  if (!record.headers.length) return h("p", { class: "muted" }, "No headers");
-  return h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, "Value"))),
-    h("tbody", {}, record.headers.map(({ name, value }) =>
-      h("tr", {}, h("th", { scope: "row", class: "mono" }, name), h("td", { class: "mono" }, value ? value.text : h("span", { class: "muted" }, "null"))))));
+  if (!record.headers.length) return h("p.muted", "No headers");
+  return h("table", h("thead", h("tr", h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, "Value"))),
+    h("tbody", record.headers.map(({ name, value }) =>
+      h("tr", h("th.mono", { scope: "row" }, name), h("td.mono", value ? value.text : h("span.muted", "null"))))));
 }
 
 function metadata(record) {
@@ -122,7 +122,7 @@ function metadata(record) {
     ["Leader epoch", batch.leader_epoch],
     ["Message format", batch.format],
   ];
-  return h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))));
+  return h("table", h("tbody", rows.map(([name, value]) => h("tr", h("th", { scope: "row" }, name), h("td", value)))));
 }
 
 export function transaction(record) {

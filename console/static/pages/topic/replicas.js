@@ -23,10 +23,10 @@ export function elect(topic, rows, again) {
     title: "Elect leaders",
     action: "Elect",
     content: [
-      h("p", {}, preferred.length
+      h("p", preferred.length
         ? `${plural(preferred.length, "partition")} of ${topic} are led by another broker than the preferred one. The preferred ones become leaders again.`
         : "All partitions with a leader are led by their preferred one."),
-      without.length > 0 && h("label", { class: "notice", "data-kind": "bad" }, unclean,
+      without.length > 0 && h("label.notice", { "data-kind": "bad" }, unclean,
         ` ${plural(without.length, "partition")} have no leader. Elect a replica that is not in sync: records that only the others have are lost.`),
     ],
     async submit() {
@@ -53,8 +53,8 @@ export async function reassign(topic, rows, again) {
   const dialog = formDialog({
     title: `Move replicas of ${topic}`, action: "Move replicas", large: true, submit,
     content: [
-      h("fieldset", {}, h("legend", {}, "Brokers that get the replicas"),
-        h("div", { class: "row choices" }, brokers.map((id, index) => h("label", {}, boxes[index], ` ${id}`)))),
+      h("fieldset", h("legend", "Brokers that get the replicas"),
+        h("div.row.choices", brokers.map((id, index) => h("label", boxes[index], ` ${id}`)))),
       field("Replicas of each partition", factor),
       plan,
     ],
@@ -69,16 +69,16 @@ export async function reassign(topic, rows, again) {
     dialog.submitButton.disabled = true;
     const { brokers: chosen, replication_factor } = body(true);
     if (chosen.length < (replication_factor ?? 1)) {
-      replace(plan, h("p", { class: "notice" }, `Choose at least ${plural(replication_factor ?? 1, "broker")}: each replica of a partition is on another one.`));
+      replace(plan, h("p.notice", `Choose at least ${plural(replication_factor ?? 1, "broker")}: each replica of a partition is on another one.`));
       return;
     }
     try {
       const { moves } = await request("POST", "/api/v1/reassignments", { body: body(true) });
       if (mine !== question) return;
       dialog.submitButton.disabled = !moves.length;
-      replace(plan, moves.length ? planned(moves) : h("p", { class: "muted" }, "Nothing moves: the replicas are on these brokers already."));
+      replace(plan, moves.length ? planned(moves) : h("p.muted", "Nothing moves: the replicas are on these brokers already."));
     } catch (error) {
-      if (mine === question) replace(plan, h("p", { class: "notice", "data-kind": "bad" }, error.message));
+      if (mine === question) replace(plan, h("p.notice", { "data-kind": "bad" }, error.message));
     }
   }
 
@@ -93,10 +93,10 @@ export async function reassign(topic, rows, again) {
 function planned(moves) {
   const copies = moves.reduce((sum, one) => sum + one.target.filter((id) => !one.replicas.includes(id)).length, 0);
   return [
-    h("p", {}, `${plural(moves.length, "partition")} change; ${plural(copies, "replica")} ${copies === 1 ? "is" : "are"} copied to another broker.`),
-    h("div", { class: "diff mono choices" },
-      moves.slice(0, SHOWN).map((one) => h("p", {}, `${one.partition}: ${one.replicas.join(",")} → ${one.target.join(",")}`)),
-      moves.length > SHOWN && h("p", {}, `And ${moves.length - SHOWN} more.`)),
+    h("p", `${plural(moves.length, "partition")} change; ${plural(copies, "replica")} ${copies === 1 ? "is" : "are"} copied to another broker.`),
+    h("div.diff.mono.choices",
+      moves.slice(0, SHOWN).map((one) => h("p", `${one.partition}: ${one.replicas.join(",")} → ${one.target.join(",")}`)),
+      moves.length > SHOWN && h("p", `And ${moves.length - SHOWN} more.`)),
   ];
 }
 

@@ -15,7 +15,7 @@ export function control(rule, value) {
 
 function select(choices, value) {
   const all = choices.includes(value) || value === null ? choices : [value, ...choices];
-  const node = h("select", {}, all.map((one) => h("option", { value: one }, one)));
+  const node = h("select", all.map((one) => h("option", { value: one }, one)));
   if (value !== null) node.value = value;
   return node;
 }
