@@ -4,7 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 // h("a.quiet.small", { href: "/", onclick: fn }, "text", node, [more], null): an element with its classes, properties (may
 // be left out) and children. Properties that begin with "on" are listeners, true is an attribute without a value, and
-// null, undefined and false are left out.
+// null, undefined and false are left out. A button with a listener does not send the form that it is in.
 export function h(tag, ...content) {
   return make((name) => document.createElement(name), tag, content);
 }
@@ -23,6 +23,7 @@ function make(create, tag, content) {
     else if (key === "value") node.value = value;
     else setAttribute(node, key, value);
   }
+  if (properties.onclick && name === "button") node.type = name;
   append(node, content);
   return node;
 }

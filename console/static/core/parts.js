@@ -1,5 +1,6 @@
-// Parts that most pages have: the head, tabs, badges, facts.
+// Parts that most pages have: the head, tabs, badges, facts, links, problems, tables that are not sorted.
 
+import { address } from "/static/core/api.js";
 import { h } from "/static/core/dom.js";
 
 // crumbs: links to where the page belongs, as { href, text }. Returns the head; `actions` are buttons at its end.
@@ -31,11 +32,36 @@ export function facts(list) {
 }
 
 export function copyButton(text, label = "Copy") {
-  const button = h("button.quiet", { type: "button", onclick: copy }, label);
+  const button = h("button.quiet", { onclick: copy }, label);
   async function copy() {
     await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
     button.textContent = "Copied";
     setTimeout(() => (button.textContent = label), 1500);
   }
   return button;
+}
+
+export const brokerLink = (id) => h("a", { href: `/brokers/${id}` }, `Broker ${id}`);
+export const groupLink = (id) => h("a", { href: address`/groups/${id}` }, id);
+export const partitionName = ({ topic, partition }) => `${topic}-${partition}`;
+export const partitionLink = (one) => h("a", { href: address`/topics/${one.topic}` }, partitionName(one));
+
+// The column of a table whose rows have `topic` and `partition`.
+export const PARTITION = { key: "partition", label: "Partition", head: true, value: partitionName, cell: partitionLink };
+
+const PROBLEMS_SHOWN = 5;
+
+// What could not be found out, above what is known.
+export function problems(sentences) {
+  if (!sentences.length) return null;
+  const more = sentences.length - PROBLEMS_SHOWN;
+  return h("div.notice", { role: "status" }, sentences.slice(0, PROBLEMS_SHOWN).map((one) => h("p", one)), more > 0 && h("p", `And ${more} more.`));
+}
+
+// A table whose rows are all shown, as they are given in `body`. heads: texts, or [text, class]; "" for a column without a
+// name.
+export function plainTable(caption, heads, body) {
+  const head = ([text, kind]) => (text ? h("th", { scope: "col", class: kind }, text) : h("td"));
+  return h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": caption },
+    h("table", h("caption.visually-hidden", caption), h("thead", h("tr", heads.map((one) => head([one].flat())))), body));
 }

@@ -5,6 +5,7 @@ import { h, replace } from "/static/core/dom.js";
 import { plural } from "/static/core/format.js";
 import { badge } from "/static/core/parts.js";
 import { setQuery } from "/static/core/router.js";
+import { searchField } from "/static/core/search.js";
 import { empty } from "/static/core/states.js";
 
 const SOURCES = {
@@ -22,24 +23,20 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
   let settings = [];
   const list = h("div.stack.settings");
   const found = h("span.muted.small", { role: "status" });
-  const words = h("input.grow", {
-    type: "search", placeholder: "Search names and documentation", "aria-label": "Search settings", value: view.query.get("q") ?? "",
-    oninput: () => setQuery({ q: words.value }),
-  });
+  const search = searchField(view, "Search settings", { placeholder: "Search names and documentation", grows: true });
   const choice = (value, text) => h("option", { value }, text);
   const which = h("select", { "aria-label": "Which settings", onchange: () => setQuery({ which: which.value }) },
     choice("", "All settings"), choice("set", "Not the default"), choice("dynamic", "Can be changed now"));
   which.value = view.query.get("which") ?? "";
   view.onquery = (query) => {
-    if (words.value !== (query.get("q") ?? "")) words.value = query.get("q") ?? "";
     which.value = query.get("which") ?? "";
     draw();
   };
 
   function draw() {
-    const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const has = search.matcher();
     const matches = settings.filter((one) =>
-      parts.every((part) => `${one.name} ${one.documentation ?? ""}`.toLowerCase().includes(part)) &&
+      has(`${one.name} ${one.documentation ?? ""}`) &&
       (which.value !== "set" || isSet(one)) && (which.value !== "dynamic" || !one.is_read_only));
     const open = new Set([...list.querySelectorAll("details[open]")].map((one) => one.dataset.name));
     replace(found, plural(matches.length, "setting"));
@@ -47,7 +44,7 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
   }
 
   function setting(one, isOpen) {
-    const act = (text, action, isOff) => h("button", { type: "button", disabled: !mayChange || isOff, title: mayChange ? null : "You may not change this", onclick: () => action(one) }, text);
+    const act = (text, action, isOff) => h("button", { disabled: !mayChange || isOff, title: mayChange ? null : "You may not change this", onclick: () => action(one) }, text);
     return h("details", { "data-name": one.name, open: isOpen },
       h("summary", h("code.name", one.name), h("span", { class: one.value && !one.is_sensitive ? "mono value" : "muted value" }, shownValue(one)), badge(sourceOf(one.source), isSet(one) ? "accent" : "")),
       h("div.stack",
@@ -58,7 +55,7 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
   }
 
   return {
-    node: h("div.stack", h("div.row", words, which, found), list),
+    node: h("div.stack", h("div.row", search.node, which, found), list),
     update(now) {
       settings = now;
       draw();

@@ -18,7 +18,7 @@ export function failed(error, retry) {
     "div.notice",
     { "data-kind": "bad", role: "alert" },
     h("p", error.message || String(error)),
-    retry && error.status !== BAD_REQUEST && h("p", h("button", { type: "button", onclick: retry }, "Try again")),
+    retry && error.status !== BAD_REQUEST && h("p", h("button", { onclick: retry }, "Try again")),
   );
 }
 

@@ -1,8 +1,8 @@
 // A table that sorts, and shows only the rows that are in view: ten thousand stay fluid.
 //
-// columns: { key, label, value(row): what it sorts by, cell(row): text or nodes (default: value), number, wide (hidden on
-// phones), title, head (the row's header cell) }. key(row): what identifies a row. Sort order is kept in the query
-// (`sort=-size`), under `name` if a page has several tables.
+// columns: { key, label, value: what it sorts by, a field of the row or a function of it; cell(row): text or nodes (default:
+// the value, as `format` writes it); number, wide (hidden on phones), title, head (the row's header cell) }. key(row): what
+// identifies a row. Sort order is kept in the query (`sort=-size`), under `name` if a page has several tables.
 
 import { h, newId, replace, setAttribute } from "/static/core/dom.js";
 import { setQuery } from "/static/core/router.js";
@@ -12,19 +12,19 @@ const MARGIN_ROWS = 20;
 const ALL_BELOW = 150; // rows that are always all in the page
 
 export class Table {
-  constructor({ columns, key, caption, sort = null, name = "sort", signal, query, nothing = null }) {
-    this.columns = columns;
+  constructor({ columns, key, caption, sort = null, name = "sort", view: { signal, query }, nothing = null }) {
+    this.columns = columns.map(withFunctions);
     this.key = key;
     this.name = name;
     this.rows = [];
     this.sorted = [];
     this.made = new Map();
     this.nothing = nothing;
-    this.order = query?.get(name) ?? sort ?? columns[0].key;
+    this.order = query.get(name) ?? sort ?? columns[0].key;
     this.body = h("tbody");
     this.before = h("tr", { "aria-hidden": "true" });
     this.after = h("tr", { "aria-hidden": "true" });
-    this.head = h("tr", columns.map((column) => this.#header(column)));
+    this.head = h("tr", this.columns.map((column) => this.#header(column)));
     this.table = h("table", { "aria-rowcount": "-1" }, h("caption.visually-hidden", caption), h("thead", this.head), this.body);
     this.node = h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": caption }, this.table);
     this.id = newId("table");
@@ -35,7 +35,7 @@ export class Table {
   #header(column) {
     const attributes = { scope: "col", class: classes(column), title: column.title };
     if (!column.value) return h("th", attributes, column.label);
-    return h("th", attributes, h("button", { type: "button", onclick: () => this.#sortBy(column.key) }, column.label));
+    return h("th", attributes, h("button", { onclick: () => this.#sortBy(column.key) }, column.label));
   }
 
   #sortBy(key) {
@@ -85,7 +85,7 @@ export class Table {
   }
 
   #row(key, row, index) {
-    const contents = this.columns.map((column) => (column.cell ?? column.value)(row) ?? "");
+    const contents = this.columns.map((column) => column.cell(row) ?? "");
     let made = this.made.get(key);
     if (!made) {
       const cells = this.columns.map((column) => h(column.head ? "th" : "td", { class: classes(column), scope: column.head ? "row" : null }));
@@ -100,6 +100,11 @@ export class Table {
     });
     return made;
   }
+}
+
+function withFunctions({ value, format = (shown) => shown, ...rest }) {
+  const of = typeof value === "string" ? (row) => row[value] : value;
+  return { cell: (row) => format(of(row)), ...rest, value: of };
 }
 
 const classes = (column) => [column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;

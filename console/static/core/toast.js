@@ -11,8 +11,8 @@ export function toast(text, { kind = "good", link = null, undo = null } = {}) {
     "div.toast",
     { "data-kind": kind },
     h("div.text", text, link && [" ", h("a", { href: link.href, onclick: close }, link.text)]),
-    undo && h("button", { type: "button", onclick: () => (close(), undo()) }, "Undo"),
-    h("button.quiet", { type: "button", "aria-label": "Close", onclick: close }, "×"),
+    undo && h("button", { onclick: () => (close(), undo()) }, "Undo"),
+    h("button.quiet", { "aria-label": "Close", onclick: close }, "×"),
   );
   document.getElementById("toasts").append(node);
   if (kind !== "bad") setTimeout(close, VISIBLE_MS);

@@ -3,7 +3,8 @@
 import { get } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { badge, pageHead } from "/static/core/parts.js";
-import { setQuery, setTitle } from "/static/core/router.js";
+import { setTitle } from "/static/core/router.js";
+import { searchField } from "/static/core/search.js";
 import { empty } from "/static/core/states.js";
 
 export async function show(root, view) {
@@ -12,27 +13,20 @@ export async function show(root, view) {
   const operations = Object.entries(found.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), ...operation })));
   const list = h("div.stack");
-  const filter = h("input", {
-    type: "search", placeholder: "Filter by path or words", "aria-label": "Filter operations", value: view.query.get("q") ?? "",
-    oninput: () => setQuery({ q: filter.value }),
-  });
-  const draw = () => replace(list, shown(operations, filter.value, found.components.schemas));
-  view.onquery = (query) => {
-    if (query.get("q") !== filter.value) filter.value = query.get("q") ?? "";
-    draw();
-  };
+  const filter = searchField(view, "Filter operations", { placeholder: "Filter by path or words" });
+  const draw = () => replace(list, shown(operations, filter.matcher(), found.components.schemas));
+  view.onquery = draw;
   draw();
   root.append(
     pageHead("REST API", { actions: [h("a.button", { href: "/api/openapi.json", target: "_blank" }, "OpenAPI document")] }),
     h("div.stack",
-      h("p.muted", "/v3 is Confluent's REST Proxy API. /api/v1 is what these pages use beyond it."), filter, list),
+      h("p.muted", "/v3 is Confluent's REST Proxy API. /api/v1 is what these pages use beyond it."), filter.node, list),
   );
 }
 
-function shown(operations, text, schemas) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const has = operations.filter((one) => words.every((word) => `${one.method} ${one.path} ${one.description}`.toLowerCase().includes(word)));
-  return has.length ? has.map((one) => operation(one, schemas)) : empty("No operation has these words");
+function shown(operations, has, schemas) {
+  const found = operations.filter((one) => has(`${one.method} ${one.path} ${one.description}`));
+  return found.length ? found.map((one) => operation(one, schemas)) : empty("No operation has these words");
 }
 
 function operation(one, schemas) {

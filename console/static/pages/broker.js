@@ -4,9 +4,10 @@ import { address, cluster, get, getSession, request } from "/static/core/api.js"
 import { confirmDialog } from "/static/core/dialog.js";
 import { h, replace } from "/static/core/dom.js";
 import { bytes, count, duration, plural } from "/static/core/format.js";
-import { badge, facts, pageHead, tabs } from "/static/core/parts.js";
+import { badge, facts, pageHead, PARTITION, partitionLink, tabs } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { setQuery, setTitle } from "/static/core/router.js";
+import { searchField } from "/static/core/search.js";
 import { editDialog, settingsList, sourceOf } from "/static/core/settings.js";
 import { empty } from "/static/core/states.js";
 import { Table } from "/static/core/table.js";
@@ -28,8 +29,6 @@ export async function show(root, view) {
   const [, draw] = TABS[tab] ?? [null, () => empty("There is no such tab")];
   root.append(await draw({ id, path, view, mayChange: session.may_change, of: (name) => get(address`/api/v1/brokers/${id}/${name}`, { signal: view.signal }) }));
 }
-
-const topicLink = (one) => h("a", { href: address`/topics/${one.topic}` }, `${one.topic}-${one.partition}`);
 
 // -- configuration ------------------------------------------------------------------------------------------------------
 
@@ -79,11 +78,11 @@ async function logDirs({ view, of }) {
   const { log_dirs: found } = await of("log-dirs");
   return h("div.stack", found.map((one, index) => {
     const table = new Table({
-      caption: `Replicas in ${one.path}`, signal: view.signal, query: view.query, name: `sort${index || ""}`, sort: "-size", key: (each) => `${each.topic}-${each.partition}-${each.is_future}`, nothing: "No replica is in this directory.",
+      caption: `Replicas in ${one.path}`, view, name: `sort${index || ""}`, sort: "-size", key: (each) => `${each.topic}-${each.partition}-${each.is_future}`, nothing: "No replica is in this directory.",
       columns: [
-        { key: "partition", label: "Partition", head: true, value: (each) => `${each.topic}-${each.partition}`, cell: (each) => [topicLink(each), ...(each.is_future ? [" ", badge("moves here", "warn")] : [])] },
-        { key: "size", label: "Size", number: true, value: (each) => each.size_bytes, cell: (each) => bytes(each.size_bytes) },
-        { key: "lag", label: "Behind", number: true, title: "Records behind the high watermark", value: (each) => each.offset_lag, cell: (each) => count(each.offset_lag) },
+        { ...PARTITION, cell: (each) => [partitionLink(each), ...(each.is_future ? [" ", badge("moves here", "warn")] : [])] },
+        { key: "size", label: "Size", number: true, value: "size_bytes", format: bytes },
+        { key: "lag", label: "Behind", number: true, title: "Records behind the high watermark", value: "offset_lag", format: count },
       ],
     });
     table.update(one.replicas);
@@ -97,9 +96,9 @@ async function logDirs({ view, of }) {
 async function partitions({ path, view }) {
   const { data } = await get(`${path}/partition-replicas`, { signal: view.signal });
   const table = new Table({
-    caption: "Replicas on this broker", signal: view.signal, query: view.query, key: (one) => `${one.topic_name}-${one.partition_id}`, nothing: "No partition has a replica here.",
+    caption: "Replicas on this broker", view, key: (one) => `${one.topic_name}-${one.partition_id}`, nothing: "No partition has a replica here.",
     columns: [
-      { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic_name}-${one.partition_id}`, cell: (one) => topicLink({ topic: one.topic_name, partition: one.partition_id }) },
+      { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic_name}-${one.partition_id}`, cell: (one) => partitionLink({ topic: one.topic_name, partition: one.partition_id }) },
       { key: "role", label: "Role", value: (one) => (one.is_leader ? "leader" : "follower"), cell: (one) => badge(one.is_leader ? "leader" : "follower", one.is_leader ? "accent" : "") },
       { key: "sync", label: "In sync", value: (one) => Number(one.is_in_sync), cell: (one) => (one.is_in_sync ? "yes" : badge("no", "warn")) },
     ],
@@ -122,14 +121,14 @@ async function statistics({ view, of }) {
   if (!first.statistics) return empty("No statistics here", h("p", first.reason));
   const head = h("div.card");
   const table = new Table({
-    caption: "Requests since the start of the broker", signal: view.signal, query: view.query, sort: "-requests", key: (one) => one.api,
+    caption: "Requests since the start of the broker", view, sort: "-requests", key: (one) => one.api,
     columns: [
-      { key: "api", label: "API", head: true, value: (one) => one.api },
-      { key: "requests", label: "Requests", number: true, value: (one) => one.requests, cell: (one) => count(one.requests) },
-      { key: "errors", label: "Errors", number: true, wide: true, value: (one) => one.errors, cell: (one) => (one.errors ? badge(count(one.errors), "bad") : "0") },
-      { key: "in", label: "Received", number: true, wide: true, value: (one) => one.request_bytes, cell: (one) => bytes(one.request_bytes) },
-      { key: "out", label: "Sent", number: true, wide: true, value: (one) => one.response_bytes, cell: (one) => bytes(one.response_bytes) },
-      { key: "mean", label: "Mean", number: true, title: "Time until the answer, with long polls", value: (one) => one.mean_seconds, cell: (one) => time(one.mean_seconds) },
+      { key: "api", label: "API", head: true, value: "api" },
+      { key: "requests", label: "Requests", number: true, value: "requests", format: count },
+      { key: "errors", label: "Errors", number: true, wide: true, value: "errors", cell: (one) => (one.errors ? badge(count(one.errors), "bad") : "0") },
+      { key: "in", label: "Received", number: true, wide: true, value: "request_bytes", format: bytes },
+      { key: "out", label: "Sent", number: true, wide: true, value: "response_bytes", format: bytes },
+      { key: "mean", label: "Mean", number: true, title: "Time until the answer, with long polls", value: "mean_seconds", format: time },
       { key: "p99", label: "99 % below", number: true, value: (one) => one.p99_seconds ?? Infinity, cell: (one) => (one.p99_seconds === null ? "over 10 s" : time(one.p99_seconds)) },
     ],
   });
@@ -151,11 +150,11 @@ const time = (seconds) => (seconds < 0.001 ? `${Math.round(seconds * 1e6)} µs` 
 
 async function apis({ view, of }) {
   const table = new Table({
-    caption: "APIs of this broker", signal: view.signal, query: view.query, key: (one) => one.api_key,
+    caption: "APIs of this broker", view, key: (one) => one.api_key,
     columns: [
-      { key: "key", label: "Key", number: true, value: (one) => one.api_key },
-      { key: "name", label: "API", head: true, value: (one) => one.name },
-      { key: "versions", label: "Versions", number: true, value: (one) => one.highest, cell: (one) => (one.lowest === one.highest ? String(one.lowest) : `${one.lowest} to ${one.highest}`) },
+      { key: "key", label: "Key", number: true, value: "api_key" },
+      { key: "name", label: "API", head: true, value: "name" },
+      { key: "versions", label: "Versions", number: true, value: "highest", cell: (one) => (one.lowest === one.highest ? String(one.lowest) : `${one.lowest} to ${one.highest}`) },
     ],
   });
   table.update((await of("apis")).apis);
@@ -167,10 +166,10 @@ async function apis({ view, of }) {
 async function logLevels({ id, view, mayChange, of }) {
   const first = await of("log-levels");
   if (!first.levels) return empty("No log levels here", h("p", first.reason));
-  const words = h("input", { type: "search", placeholder: "Search loggers", "aria-label": "Search loggers", value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
+  const words = searchField(view, "Search loggers");
   let { levels } = first;
   const table = new Table({
-    caption: "Loggers", signal: view.signal, query: view.query, key: ([name]) => name, nothing: "No logger has these words.",
+    caption: "Loggers", view, key: ([name]) => name, nothing: "No logger has these words.",
     columns: [
       { key: "logger", label: "Logger", head: true, value: ([name]) => name },
       { key: "level", label: "Level", value: ([, level]) => level, cell: ([name, level]) =>
@@ -178,16 +177,16 @@ async function logLevels({ id, view, mayChange, of }) {
           LEVELS.map((one) => h("option", { value: one, selected: one === level }, one)), h("option", { value: "" }, "as the one above")) },
     ],
   });
-  const draw = () => table.update(Object.entries(levels).filter(([name]) => name.toLowerCase().includes(words.value.toLowerCase())));
+  const draw = () => {
+    const has = words.matcher();
+    table.update(Object.entries(levels).filter(([name]) => has(name)));
+  };
   async function set(logger, level) {
     await attempt(() => request("POST", address`/api/v1/brokers/${id}/log-levels`, { body: { data: [{ logger, level }] } }), level ? `${logger} logs ${level} now, until the broker stops.` : `${logger} has the level of the logger above it now.`);
     ({ levels } = await of("log-levels"));
     draw();
   }
-  view.onquery = (query) => {
-    if (words.value !== (query.get("q") ?? "")) words.value = query.get("q") ?? "";
-    draw();
-  };
+  view.onquery = draw;
   draw();
-  return h("div.stack", h("p.muted", "A change lasts until the broker stops."), words, table.node);
+  return h("div.stack", h("p.muted", "A change lasts until the broker stops."), words.node, table.node);
 }

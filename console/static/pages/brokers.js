@@ -5,7 +5,7 @@ import { confirmDialog, field, formDialog } from "/static/core/dialog.js";
 import { h, replace } from "/static/core/dom.js";
 import { bytes, count, plural } from "/static/core/format.js";
 import { addCommands } from "/static/core/palette.js";
-import { badge, pageHead } from "/static/core/parts.js";
+import { badge, brokerLink, pageHead, PARTITION, partitionName, problems } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { setTitle } from "/static/core/router.js";
 import { Table } from "/static/core/table.js";
@@ -18,67 +18,63 @@ const MANY = 50; // partitions of a plan that are listed
 export async function show(root, view) {
   setTitle("Brokers");
   const { may_change: mayChange } = await getSession();
-  const problems = h("div.notice", { role: "status", hidden: true });
+  const notes = h("div");
   const table = brokersTable(view);
   let brokers = [];
   async function load() {
     const found = await get("/api/v1/brokers", { signal: view.signal });
     brokers = found.brokers;
     table.update(brokers);
-    problems.hidden = !found.problems.length;
-    replace(problems, found.problems.map((one) => h("p", one)));
+    replace(notes, problems(found.problems));
   }
   const moves = movesSection(view, mayChange);
   await load();
   moves.again();
-  poll(PERIOD_MS, load, view.signal, (error) => {
-    problems.hidden = false;
-    replace(problems, h("p", error.message));
-  });
-  const action = (text, run) => h("button", { type: "button", disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: run }, text);
+  poll(PERIOD_MS, load, view.signal, (error) => replace(notes, problems([error.message])));
+  const action = (text, run) => h("button", { disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: run }, text);
   const move = () => moveDialog(brokers.filter((one) => one.is_alive), moves.again);
   const elect = () => electionDialog(load);
   if (mayChange) addCommands(() => [{ text: "Elect leaders…", hint: "action", run: elect }, { text: "Move partitions…", hint: "action", run: move }], view.signal);
   root.append(
     pageHead("Brokers", { actions: [action("Elect leaders…", elect), action("Move partitions…", move)] }),
-    h("div.stack", problems, table.node, moves.node),
+    h("div.stack", notes, table.node, moves.node),
   );
 }
 
 function brokersTable(view) {
   return new Table({
-    caption: "Brokers", signal: view.signal, query: view.query, key: (one) => one.broker_id,
+    caption: "Brokers", view, key: (one) => one.broker_id,
     columns: [
-      { key: "broker", label: "Broker", head: true, value: (one) => one.broker_id, cell: (one) => [
-        one.is_alive ? h("a", { href: address`/brokers/${one.broker_id}` }, `Broker ${one.broker_id}`) : `Broker ${one.broker_id}`,
+      { key: "broker", label: "Broker", head: true, value: "broker_id", cell: (one) => [
+        one.is_alive ? brokerLink(one.broker_id) : `Broker ${one.broker_id}`,
         " ", one.is_controller && badge("controller", "accent"), !one.is_alive && badge("not alive", "bad")].filter(Boolean) },
       { key: "address", label: "Address", wide: true, value: (one) => (one.host === null ? null : `${one.host}:${one.port}`) },
-      { key: "rack", label: "Rack", wide: true, value: (one) => one.rack },
-      { key: "leaders", label: "Leaders", number: true, title: "Partitions that it leads", value: (one) => one.leaders, cell: (one) =>
+      { key: "rack", label: "Rack", wide: true, value: "rack" },
+      { key: "leaders", label: "Leaders", number: true, title: "Partitions that it leads", value: "leaders", cell: (one) =>
         (one.leaders === one.preferred_leaders ? count(one.leaders) : `${count(one.leaders)} of ${count(one.preferred_leaders)} preferred`) },
-      { key: "replicas", label: "Replicas", number: true, wide: true, value: (one) => one.replicas, cell: (one) => count(one.replicas) },
-      { key: "behind", label: "Out of sync", number: true, value: (one) => one.out_of_sync, cell: (one) => (one.out_of_sync ? badge(count(one.out_of_sync), "warn") : "0") },
-      { key: "size", label: "Size", number: true, value: (one) => one.size_bytes, cell: (one) => bytes(one.size_bytes) },
-      { key: "dirs", label: "Log directories", number: true, wide: true, value: (one) => one.log_dirs, cell: (one) => (one.failed_log_dirs ? badge(`${one.failed_log_dirs} of ${one.log_dirs} failed`, "bad") : count(one.log_dirs)) },
-      { key: "version", label: "Protocol", wide: true, title: "inter.broker.protocol.version", value: (one) => one.version },
+      { key: "replicas", label: "Replicas", number: true, wide: true, value: "replicas", format: count },
+      { key: "behind", label: "Out of sync", number: true, value: "out_of_sync", cell: (one) => (one.out_of_sync ? badge(count(one.out_of_sync), "warn") : "0") },
+      { key: "size", label: "Size", number: true, value: "size_bytes", format: bytes },
+      { key: "dirs", label: "Log directories", number: true, wide: true, value: "log_dirs", cell: (one) => (one.failed_log_dirs ? badge(`${one.failed_log_dirs} of ${one.log_dirs} failed`, "bad") : count(one.log_dirs)) },
+      { key: "version", label: "Protocol", wide: true, title: "inter.broker.protocol.version", value: "version" },
     ],
   });
 }
 
 function movesSection(view, mayChange) {
   const table = new Table({
-    caption: "Partitions that are being moved", signal: view.signal, query: view.query, name: "moves", key: (one) => `${one.topic}-${one.partition}`,
+    caption: "Partitions that are being moved", view, name: "moves", key: partitionName,
     nothing: "No partition is being moved.",
     columns: [
-      { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic}-${one.partition}`, cell: (one) => h("a", { href: address`/topics/${one.topic}` }, `${one.topic}-${one.partition}`) },
+      PARTITION,
       { key: "move", label: "Replicas", cell: (one) => `${one.replicas.filter((each) => !one.adding.includes(each)).join(", ")} → ${one.target.join(", ")}` },
-      { key: "progress", label: "Progress", number: true, value: (one) => one.progress, cell: (one) => (one.progress === null ? "–" : `${Math.floor(100 * one.progress)} %`) },
-      { key: "cancel", label: h("span.visually-hidden", "Cancel"), cell: (one) => h("button", { type: "button", disabled: !mayChange, "aria-label": `Cancel the move of ${one.topic}-${one.partition}`, onclick: () => cancel([one]) }, "Cancel") },
+      { key: "progress", label: "Progress", number: true, value: "progress", cell: (one) => (one.progress === null ? "–" : `${Math.floor(100 * one.progress)} %`) },
+      { key: "cancel", label: h("span.visually-hidden", "Cancel"), cell: (one) => h("button", { disabled: !mayChange, "aria-label": `Cancel the move of ${partitionName(one)}`, onclick: () => cancel([one]) }, "Cancel") },
     ],
   });
   let now = [];
   const unknown = h("p.muted.small");
-  const all = h("button", { type: "button", hidden: true, disabled: !mayChange, onclick: () => cancel(now) }, "Cancel all…");
+  const all = h("button", { hidden: true, disabled: !mayChange, onclick: () => cancel(now) }, "Cancel all…");
   async function load() {
     const found = await get("/api/v1/reassignments", { signal: view.signal });
     now = found.moves;
@@ -90,7 +86,7 @@ function movesSection(view, mayChange) {
   function cancel(moves) {
     const partitions = moves.map(({ topic, partition }) => ({ topic, partition }));
     confirmDialog({
-      title: `Cancel the move of ${partitions.length === 1 ? `${partitions[0].topic}-${partitions[0].partition}` : plural(partitions.length, "partition")}?`,
+      title: `Cancel the move of ${partitions.length === 1 ? partitionName(partitions[0]) : plural(partitions.length, "partition")}?`,
       consequence: "The partitions keep the replicas that they had before. What the new replicas have copied is deleted.",
       action: "Cancel the move",
       submit: async () => {
@@ -169,7 +165,7 @@ function moveDialog(brokers, started) {
     isPlanned = moves.length > 0;
     dialog.submitButton.textContent = isPlanned ? `Move ${plural(moves.length, "partition")}` : "Show the plan";
     replace(plan, !moves.length ? h("p", "Nothing has to move: the replicas are on these brokers.") : h("ul", moves.slice(0, MANY).map((one) =>
-      h("li", h("code", `${one.topic}-${one.partition}`), `: ${one.replicas.join(", ")} → ${one.target.join(", ")}`)), moves.length > MANY && h("li", `and ${count(moves.length - MANY)} more`)));
+      h("li", h("code", partitionName(one)), `: ${one.replicas.join(", ")} → ${one.target.join(", ")}`)), moves.length > MANY && h("li", `and ${count(moves.length - MANY)} more`)));
   }
   function forget() {
     isPlanned = false;

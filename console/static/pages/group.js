@@ -4,12 +4,12 @@ import { address, get, getSession, request } from "/static/core/api.js";
 import { confirmDialog, formDialog } from "/static/core/dialog.js";
 import { h, replace } from "/static/core/dom.js";
 import { count, NOTHING, plural, rate } from "/static/core/format.js";
-import { badge, facts, pageHead, tabs } from "/static/core/parts.js";
+import { badge, facts, pageHead, problems, tabs } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { navigate, setTitle } from "/static/core/router.js";
 import { empty } from "/static/core/states.js";
 import { toast } from "/static/core/toast.js";
-import { problemsNotice, protocol, stateBadge } from "/static/pages/groups.js";
+import { protocol, stateBadge } from "/static/pages/groups.js";
 
 const PERIOD_MS = 2000;
 const TABS = {
@@ -38,7 +38,7 @@ export async function show(root, view) {
   }
   const [session, module] = await Promise.all([getSession(), TABS[tab][1]()]);
   const top = h("div.card");
-  const notices = h("div.stack", { hidden: true });
+  const notices = h("div");
   const body = h("div.stack");
   const badgePlace = h("span");
   view.onquery = () => {}; // what tabs keep in the query, they show themselves
@@ -46,22 +46,18 @@ export async function show(root, view) {
   function draw() {
     replace(badgePlace, stateBadge(group.state));
     replace(top, summary(group));
-    notices.hidden = !group.problems.length;
-    replace(notices, problemsNotice(group.problems));
+    replace(notices, problems(group.problems));
     update(group);
   }
   const actions = session.may_change
-    ? [h("button", { type: "button", onclick: () => deleteOffsets(group, path) }, "Delete offsets…"), h("button.danger", { type: "button", onclick: () => deleteGroup(name, path) }, "Delete group…")]
+    ? [h("button", { onclick: () => deleteOffsets(group, path) }, "Delete offsets…"), h("button.danger", { onclick: () => deleteGroup(name, path) }, "Delete group…")]
     : [];
   root.append(
     pageHead(name, { crumbs: [{ href: "/groups", text: "Groups" }], actions, badge: badgePlace }),
     h("div.stack", notices, top, h("div",
       tabs("Group", Object.entries(TABS).map(([key, [text]]) => ({ href: address`/groups/${name}` + (key === "members" ? "" : `/${key}`), text }))), body)));
   draw();
-  const lost = (error) => {
-    notices.hidden = false;
-    replace(notices, problemsNotice([error.status === 404 ? `Group ${name} does not exist any more.` : error.message]));
-  };
+  const lost = (error) => replace(notices, problems([error.status === 404 ? `Group ${name} does not exist any more.` : error.message]));
   const ask = poll(PERIOD_MS, async (signal) => ((group = await get(path, { signal })), draw()), view.signal, lost);
 }
 

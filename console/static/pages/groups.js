@@ -3,9 +3,10 @@
 import { address, get } from "/static/core/api.js";
 import { h, replace, setText } from "/static/core/dom.js";
 import { count, NOTHING, plural } from "/static/core/format.js";
-import { badge, pageHead } from "/static/core/parts.js";
+import { badge, groupLink, pageHead, problems } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
-import { setQuery, setTitle } from "/static/core/router.js";
+import { setTitle } from "/static/core/router.js";
+import { searchField } from "/static/core/search.js";
 import { empty } from "/static/core/states.js";
 import { Table } from "/static/core/table.js";
 
@@ -14,49 +15,40 @@ const STATES = { Stable: "good", Empty: "", Dead: "bad" };
 
 export const stateBadge = (state) => badge(state || "unknown", STATES[state] ?? (state ? "warn" : ""));
 
-export function problemsNotice(problems) {
-  return problems.length > 0 && h("div.notice", { role: "status" }, problems.map((one) => h("p", one)));
-}
-
 export async function show(root, view) {
   setTitle("Groups");
   let listed = await get("/api/v1/groups", { signal: view.signal });
   let lags = new Map();
-  let problems = [];
-  const table = new Table({ columns: columns(), key: (row) => row.group_id, caption: "Groups", signal: view.signal, query: view.query, nothing: "No group has these words." });
-  const search = h("input", {
-    type: "search", placeholder: "Search groups", "aria-label": "Search groups", value: view.query.get("q") ?? "",
-    oninput: () => setQuery({ q: search.value }),
-  });
+  let unknown = [];
+  const table = new Table({ columns: columns(), key: (row) => row.group_id, caption: "Groups", view, nothing: "No group has these words." });
+  const search = searchField(view, "Search groups");
   const shown = h("span.muted", { role: "status" });
-  const notices = h("div.stack", { hidden: true });
+  const notices = h("div");
   const body = h("div.stack");
-  const list = [h("div.row", search, shown), table.node];
+  const list = [h("div.row", search.node, shown), table.node];
 
   function draw() {
-    if (document.activeElement !== search) search.value = view.query.get("q") ?? "";
-    const words = (view.query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const has = search.matcher();
     const all = listed.groups.map((one) => ({ ...one, ...lags.get(one.group_id) }));
-    const rows = all.filter((one) => words.every((word) => one.group_id.toLowerCase().includes(word)));
+    const rows = all.filter((one) => has(one.group_id));
     setText(shown, rows.length === listed.total ? plural(listed.total, "group") : `${count(rows.length)} of ${plural(listed.total, "group")}`);
-    const said = [...new Set([...listed.problems, ...problems])];
-    notices.hidden = !said.length;
-    replace(notices, problemsNotice(said));
+    const said = [...new Set([...listed.problems, ...unknown])];
+    replace(notices, problems(said));
     const wanted = listed.total ? list : said.length ? [] : [nothing()];
     if (body.firstChild !== (wanted[0] ?? null)) replace(body, wanted);
     table.update(rows);
   }
 
-  view.onquery = (query) => ((view.query = query), draw());
+  view.onquery = draw;
   root.append(pageHead("Groups"), h("div.stack", notices, body));
   draw();
   const askLags = async (signal) => {
     const found = await get("/api/v1/group-lags", { signal });
     lags = new Map(found.groups.map((one) => [one.group_id, one]));
-    problems = found.problems;
+    unknown = found.problems;
     draw();
   };
-  const failed = (error) => ((problems = [error.message]), draw());
+  const failed = (error) => ((unknown = [error.message]), draw());
   poll(PERIOD_MS, async (signal) => ((listed = await get("/api/v1/groups", { signal })), draw()), view.signal, failed);
   poll(PERIOD_MS, askLags, view.signal, failed)();
 }
@@ -66,10 +58,10 @@ const nothing = () =>
 
 function columns() {
   return [
-    { key: "group", label: "Group", head: true, value: (row) => row.group_id, cell: (row) => h("a", { href: address`/groups/${row.group_id}` }, row.group_id) },
-    { key: "state", label: "State", value: (row) => row.state, cell: (row) => stateBadge(row.state) },
+    { key: "group", label: "Group", head: true, value: "group_id", cell: (row) => groupLink(row.group_id) },
+    { key: "state", label: "State", value: "state", format: stateBadge },
     { key: "protocol", label: "Protocol", wide: true, value: protocol },
-    { key: "coordinator", label: "Coordinator", number: true, wide: true, value: (row) => row.coordinator },
+    { key: "coordinator", label: "Coordinator", number: true, wide: true, value: "coordinator" },
     { key: "members", label: "Members", number: true, value: (row) => row.members ?? -1, cell: (row) => count(row.members) },
     { key: "lag", label: "Lag", number: true, title: "Records between the committed offsets and the ends of the logs", value: (row) => row.lag ?? -1, cell: (row) => (row.lag === undefined ? NOTHING : count(row.lag)) },
   ];

@@ -3,7 +3,7 @@
 import { events, get, getSession, request, withQuery } from "/static/core/api.js";
 import { h, newId, replace, setAttribute, setText, svg } from "/static/core/dom.js";
 import { count, duration } from "/static/core/format.js";
-import { badge, facts } from "/static/core/parts.js";
+import { badge, facts, plainTable } from "/static/core/parts.js";
 import { empty, failed } from "/static/core/states.js";
 import { partitionForm } from "/static/pages/inside_partition.js";
 
@@ -62,9 +62,7 @@ class Picture {
     this.watermark = svg("g.watermark", svg("line", { y1: 6 }), svg("text", { y: 12, "text-anchor": "end", x: -6 }, "high watermark"));
     this.note = h("p.muted");
     this.node = h("div.stack", this.facts, this.drawing,
-      h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": "Replicas" },
-        h("table", h("caption.visually-hidden", "Replicas and their offsets"),
-          h("thead", h("tr", ["Broker", "Role"].map((one) => h("th", { scope: "col" }, one)), ["Log end offset", "Behind", "Caught up"].map((one) => h("th.number", { scope: "col" }, one)))), this.rows)), this.note);
+      plainTable("Replicas and their offsets", ["Broker", "Role", ["Log end offset", "number"], ["Behind", "number"], ["Caught up", "number"]], this.rows), this.note);
     this.update(state);
   }
 
@@ -132,7 +130,7 @@ function follow(query, state, mayChange, view) {
       const body = { topic: query.topic, partition: Number(query.partition), value: data.get("value"), key: data.get("key") || null };
       replace(result, way(await request("POST", `${API}/trace`, { body, signal: view.signal })));
     } catch (error) {
-      if (!view.signal.aborted) replace(result, h("p.notice", { "data-kind": "bad", role: "alert" }, error.message));
+      if (!view.signal.aborted) replace(result, failed(error));
     } finally {
       button.disabled = false;
     }

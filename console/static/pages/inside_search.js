@@ -42,9 +42,9 @@ export function searchSteps(place, found, view) {
   const number = h("span.muted");
   const drawing = svg("svg", { viewBox: "0 0 1000 40", "aria-hidden": "true", preserveAspectRatio: "none" });
   const phases = h("ol.inside-phases");
-  const back = h("button", { type: "button", onclick: () => go(at - 1) }, "Back");
-  const next = h("button", { type: "button", onclick: () => go(at + 1) }, "Next");
-  const play = h("button.primary", { type: "button", hidden: isStill, onclick: () => (timer ? stop() : start()) }, "Play");
+  const back = h("button", { onclick: () => go(at - 1) }, "Back");
+  const next = h("button", { onclick: () => go(at + 1) }, "Next");
+  const play = h("button.primary", { hidden: isStill, onclick: () => (timer ? stop() : start()) }, "Play");
   const region = h("div.stack.inside-steps", { tabindex: "0", role: "group", "aria-label": "Steps of the search; arrow keys go back and forth", onkeydown: onKey },
     phases, drawing, text, h("div.row", back, next, play, number));
 

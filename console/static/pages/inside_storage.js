@@ -3,7 +3,7 @@
 import { get } from "/static/core/api.js";
 import { h, replace, svg } from "/static/core/dom.js";
 import { bytes, count, plural, time } from "/static/core/format.js";
-import { badge, facts } from "/static/core/parts.js";
+import { badge, facts, plainTable } from "/static/core/parts.js";
 import { setQuery } from "/static/core/router.js";
 import { empty, failed } from "/static/core/states.js";
 import { partitionForm } from "/static/pages/inside_partition.js";
@@ -54,7 +54,7 @@ export async function show(root, view) {
         : await get(`${API}/index`, { query: { ...query, index: kind, first: value("entry") }, signal: view.signal });
       replace(detail, h("section.card.stack", { "aria-label": `Segment ${segment}` },
         h("div.row", h("h2", `Segment ${segment}`),
-          Object.entries(KINDS).map(([name, text]) => h("button", { type: "button", class: name === kind ? "primary" : null, "aria-pressed": String(name === kind), onclick: () => setQuery({ show: name, position: null, entry: null }) }, text))),
+          Object.entries(KINDS).map(([name, text]) => h("button", { class: name === kind ? "primary" : null, "aria-pressed": String(name === kind), onclick: () => setQuery({ show: name, position: null, entry: null }) }, text))),
         kind === "batches" ? batches(page, value("offset")) : entries(page, kind)));
     } catch (error) {
       if (!view.signal.aborted) replace(detail, failed(error));
@@ -108,11 +108,11 @@ function overview(found, view) {
       picture(found, view),
       h("p.muted.small.mono", found.directory)),
     h("section.stack", { "aria-label": "Segments" },
-      h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": "Segments" }, segmentTable(found, view)),
+      segmentTable(found, view),
       found.segments_found > found.segments.length && h("div.row",
-        h("button", { type: "button", disabled: first === 0, onclick: () => setQuery({ first: Math.max(0, first - 100) }) }, "Older"),
+        h("button", { disabled: first === 0, onclick: () => setQuery({ first: Math.max(0, first - 100) }) }, "Older"),
         h("span.muted", `Segments ${count(first + 1)} to ${count(last)} of ${count(found.segments_found)}`),
-        h("button", { type: "button", disabled: last >= found.segments_found, onclick: () => setQuery({ first: last }) }, "Newer"))),
+        h("button", { disabled: last >= found.segments_found, onclick: () => setQuery({ first: last }) }, "Newer"))),
     h("div.columns",
       listCard("Leader epochs", found.leader_epochs.toReversed(), (one) => [`epoch ${one.epoch}`, `from offset ${count(one.start_offset)}`], "The log has no epochs."),
       listCard("Producers", found.producers, (one) => [`${one.producer_id}, epoch ${one.epoch}${one.transaction_start === null ? "" : `, transaction from ${count(one.transaction_start)}`}`, `sequence ${count(one.last_sequence)} at offset ${count(one.last_offset)}`], "No idempotent producer has written here.")),
@@ -140,20 +140,14 @@ const SUFFIXES = ["log", "index", "timeindex", "txnindex", "snapshot"];
 
 function segmentTable(found, view) {
   const size = (segment, suffix) => segment.files.find((one) => one.name.endsWith(`.${suffix}`))?.size;
-  return h("table", h("caption.visually-hidden", "Segments and their files"),
-    h("thead", h("tr", h("th", { scope: "col" }, "Segment"), h("th.number.wide", { scope: "col" }, "Next offset"), SUFFIXES.map((one, index) => h("th", { scope: "col", class: index > 1 ? "number wide" : "number" }, `.${one}`)))),
+  return plainTable("Segments and their files", ["Segment", ["Next offset", "number wide"], ...SUFFIXES.map((one, index) => [`.${one}`, index > 1 ? "number wide" : "number"])],
     h("tbody", found.segments.toReversed().map((one) => h("tr", { class: String(one.base_offset) === view.query.get("segment") ? "inside-chosen" : null },
-      h("th", { scope: "row" }, h("button.quiet.mono", { type: "button", onclick: () => setQuery({ segment: one.base_offset, position: null, entry: null }, { push: true }) }, String(one.base_offset).padStart(20, "0")), one.is_active && [" ", badge("active", "accent")]),
+      h("th", { scope: "row" }, h("button.quiet.mono", { onclick: () => setQuery({ segment: one.base_offset, position: null, entry: null }, { push: true }) }, String(one.base_offset).padStart(20, "0")), one.is_active && [" ", badge("active", "accent")]),
       h("td.number.wide", count(one.next_offset)),
       SUFFIXES.map((suffix, index) => h("td", { class: index > 1 ? "number wide" : "number" }, bytes(size(one, suffix))))))));
 }
 
-function table(caption, heads, rows) {
-  return h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": caption },
-    h("table", h("caption.visually-hidden", caption),
-      h("thead", h("tr", heads.map((one) => h("th", { scope: "col", class: one === "Flags" || one === "Producer" ? null : "number" }, one)))), h("tbody", rows)));
-}
-
+const table = (caption, heads, rows) => plainTable(caption, heads.map((one) => [one, one === "Flags" || one === "Producer" ? null : "number"]), h("tbody", rows));
 const cells = (values) => values.map((one) => h("td.number", one));
 
 function batches(page, offset) {
@@ -167,8 +161,8 @@ function batches(page, offset) {
   return [
     page.batches.length ? table("Batches", ["Position", "Size", "Offsets", "Records", "Flags", "Producer", "Epoch", "Latest time", "CRC"], rows) : h("p.muted", "The segment is empty."),
     h("div.row",
-      h("button", { type: "button", onclick: () => setQuery({ position: null }) }, "First"),
-      h("button", { type: "button", disabled: page.next_position === null, onclick: () => setQuery({ position: page.next_position }, { push: true }) }, "Next")),
+      h("button", { onclick: () => setQuery({ position: null }) }, "First"),
+      h("button", { disabled: page.next_position === null, onclick: () => setQuery({ position: page.next_position }, { push: true }) }, "Next")),
   ];
 }
 
@@ -180,8 +174,8 @@ function entries(page, kind) {
   return [
     table(KINDS[kind], heads, page.entries.map((one, index) => h("tr", cells([count(page.first + index), ...row(one)])))),
     h("div.row",
-      h("button", { type: "button", disabled: page.first === 0, onclick: () => setQuery({ entry: Math.max(0, page.first - 200) }) }, "Previous"),
+      h("button", { disabled: page.first === 0, onclick: () => setQuery({ entry: Math.max(0, page.first - 200) }) }, "Previous"),
       h("span.muted", `Entries ${count(page.first)} to ${count(after - 1)} of ${count(page.entries_found)}`),
-      h("button", { type: "button", disabled: after >= page.entries_found, onclick: () => setQuery({ entry: after }) }, "Next")),
+      h("button", { disabled: after >= page.entries_found, onclick: () => setQuery({ entry: after }) }, "Next")),
   ];
 }

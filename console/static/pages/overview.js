@@ -4,7 +4,7 @@ import { address, get } from "/static/core/api.js";
 import { Chart } from "/static/core/chart.js";
 import { h, replace, setText } from "/static/core/dom.js";
 import { bytes, clockTime, count, plural, rate, time } from "/static/core/format.js";
-import { badge, copyButton, facts, pageHead } from "/static/core/parts.js";
+import { badge, brokerLink, copyButton, facts, groupLink, pageHead, partitionName } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { setTitle } from "/static/core/router.js";
 
@@ -126,15 +126,13 @@ function firstCommands(servers) {
 const nothing = (text) => h("p.muted", text);
 const items = (list) => h("ul.lines", list.map((content) => h("li", content)));
 const topicLink = (topic, tab = "") => h("a", { href: address`/topics/${topic}` + tab }, topic);
-const groupLink = (group) => h("a", { href: address`/groups/${group}` }, group);
-const brokerLink = (broker) => h("a", { href: `/brokers/${broker}` }, `Broker ${broker}`);
 
 function partitionsToLookAt({ offline, behind }) {
   const seen = new Set();
   const lines = [
     ...offline.partitions.map((one) => ({ one, kind: "bad", text: "no leader" })),
     ...behind.partitions.map((one) => ({ one, kind: "warn", text: `in sync: ${one.isr.length} of ${one.replicas.length}` })),
-  ].filter(({ one }) => !seen.has(`${one.topic}-${one.partition}`) && seen.add(`${one.topic}-${one.partition}`));
+  ].filter(({ one }) => !seen.has(partitionName(one)) && seen.add(partitionName(one)));
   if (!lines.length) return nothing("None: every partition has a leader, and all its replicas are in sync.");
   const all = Math.max(offline.count, behind.count);
   return [

@@ -3,16 +3,16 @@
 import { address, get, getSession } from "/static/core/api.js";
 import { h, replace, setText } from "/static/core/dom.js";
 import { bytes, count, plural, rate } from "/static/core/format.js";
-import { badge, pageHead } from "/static/core/parts.js";
+import { badge, pageHead, problems } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { setQuery, setTitle } from "/static/core/router.js";
+import { searchField } from "/static/core/search.js";
 import { failed } from "/static/core/states.js";
 import { Table } from "/static/core/table.js";
 import { attempt } from "/static/core/toast.js";
 import { RATE, RECORDS, SIZE, health, recordsPerSecond } from "/static/pages/topic.js";
 import { addPartitions, configureTopics, deleteTopics } from "/static/pages/topic/actions.js";
 import { createTopic } from "/static/pages/topic/create.js";
-import { problems } from "/static/pages/topic/problems.js";
 
 const PERIOD_MS = 5000;
 
@@ -65,20 +65,17 @@ class TopicList {
   build(root, mayChange) {
     const { view } = this;
     this.notes = h("div");
-    this.search = h("input", {
-      type: "search", placeholder: "Search topics", "aria-label": "Search topics", value: view.query.get("q") ?? "",
-      oninput: () => setQuery({ q: this.search.value }),
-    });
+    this.search = searchField(view, "Search topics");
     this.internal = h("input", { type: "checkbox", onchange: () => setQuery({ internal: this.internal.checked ? "yes" : null }) });
     this.count = h("span.muted", { role: "status" });
     this.selection = h("div.card.row.selection", { role: "group", "aria-label": "Selected topics", hidden: true });
     const columns = mayChange ? [this.#selector(), ...this.#columns()] : this.#columns();
-    this.table = new Table({ columns, key: (row) => row.name, caption: "Topics", sort: "name", signal: view.signal, query: view.query, nothing: "No topic is shown. Change the search, or show internal topics." });
+    this.table = new Table({ columns, key: (row) => row.name, caption: "Topics", sort: "name", view, nothing: "No topic is shown. Change the search, or show internal topics." });
     this.table.table.classList.toggle("has-selection", mayChange);
     root.append(
-      pageHead("Topics", { actions: mayChange ? [h("button.primary", { type: "button", onclick: () => setQuery({ create: "yes" }) }, "Create topic")] : [] }),
+      pageHead("Topics", { actions: mayChange ? [h("button.primary", { onclick: () => setQuery({ create: "yes" }) }, "Create topic")] : [] }),
       h("div.stack",
-        h("div.row", this.search, h("label.row", this.internal, "Internal topics"), this.count),
+        h("div.row", this.search.node, h("label.row", this.internal, "Internal topics"), this.count),
         this.notes, this.table.node, this.selection));
     view.onquery = () => this.draw();
     view.signal.addEventListener("abort", () => this.creating?.close(), { once: true });
@@ -89,10 +86,9 @@ class TopicList {
   draw() {
     const { view } = this;
     this.internal.checked = view.query.get("internal") === "yes";
-    if (document.activeElement !== this.search) this.search.value = view.query.get("q") ?? "";
-    const words = (view.query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const has = this.search.matcher();
     const offered = this.topics.filter((one) => this.internal.checked || !one.is_internal);
-    const rows = offered.filter((one) => words.every((word) => one.name.toLowerCase().includes(word)));
+    const rows = offered.filter((one) => has(one.name));
     setText(this.count, rows.length === offered.length ? plural(rows.length, "topic") : `${count(rows.length)} of ${plural(offered.length, "topic")}`);
     this.table.update(rows.map((one) => ({ ...one, ...this.statistics.get(one.name), per_second: this.rates.get(one.name) ?? null })));
     if (this.mayChange && view.query.get("create") === "yes" && !this.creating) this.#create();
@@ -133,7 +129,7 @@ class TopicList {
       this.#drawSelection();
     };
     const done = () => (clear(), this.again());
-    const button = (text, run, kind = null) => h("button", { type: "button", class: kind, onclick: run }, text);
+    const button = (text, run, kind = null) => h("button", { class: kind, onclick: run }, text);
     this.selection.hidden = topics.length === 0;
     replace(this.selection,
       h("span.grow", { role: "status" }, `${plural(topics.length, "topic")} selected`),
@@ -147,11 +143,11 @@ class TopicList {
     return [
       { key: "name", label: "Topic", head: true, value: (row) => row.name,
         cell: (row) => [h("a", { href: address`/topics/${row.name}` }, row.name), ...(row.is_internal ? [" ", badge("internal")] : [])] },
-      { key: "partitions", label: "Partitions", number: true, wide: true, value: (row) => row.partitions, cell: (row) => count(row.partitions) },
-      { key: "replicas", label: "Replicas", number: true, wide: true, value: (row) => row.replication_factor },
-      { key: "records", label: "Records", number: true, title: RECORDS, value: (row) => row.records, cell: (row) => count(row.records) },
-      { key: "rate", label: "Records/s", number: true, wide: true, title: RATE, value: (row) => row.per_second, cell: (row) => rate(row.per_second) },
-      { key: "size", label: "Size", number: true, wide: true, title: SIZE, value: (row) => row.size_bytes, cell: (row) => bytes(row.size_bytes) },
+      { key: "partitions", label: "Partitions", number: true, wide: true, value: "partitions", format: count },
+      { key: "replicas", label: "Replicas", number: true, wide: true, value: "replication_factor" },
+      { key: "records", label: "Records", number: true, title: RECORDS, value: "records", format: count },
+      { key: "rate", label: "Records/s", number: true, wide: true, title: RATE, value: "per_second", format: rate },
+      { key: "size", label: "Size", number: true, wide: true, title: SIZE, value: "size_bytes", format: bytes },
       { key: "health", label: "Health", value: (row) => row.offline * 1e6 + row.under_replicated, cell: health },
     ];
   }

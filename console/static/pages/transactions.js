@@ -4,9 +4,10 @@ import { address, get, getSession, request } from "/static/core/api.js";
 import { formDialog } from "/static/core/dialog.js";
 import { h, replace } from "/static/core/dom.js";
 import { count, duration, plural, time } from "/static/core/format.js";
-import { badge, pageHead } from "/static/core/parts.js";
+import { badge, brokerLink, pageHead, PARTITION, problems } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { setQuery, setTitle } from "/static/core/router.js";
+import { searchField } from "/static/core/search.js";
 import { failed, loading } from "/static/core/states.js";
 import { Table } from "/static/core/table.js";
 import { toast } from "/static/core/toast.js";
@@ -20,18 +21,18 @@ export const age = (startMs) => (startMs === null ? "–" : duration(Math.max(0,
 export async function show(root, view) {
   setTitle("Transactions");
   const { may_change: mayChange } = await getSession();
-  const problems = h("div.notice", { role: "status", hidden: true });
-  const words = h("input.grow", { type: "search", placeholder: "Search transactional ids or producer ids", "aria-label": "Search transactions", value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
+  const notes = h("div");
+  const words = searchField(view, "Search transactions", { placeholder: "Search transactional ids or producer ids", grows: true });
   const state = h("select", { "aria-label": "State", onchange: () => setQuery({ state: state.value }) });
   const table = new Table({
-    caption: "Transactions", signal: view.signal, query: view.query, key: (one) => one.transactional_id, sort: "start",
+    caption: "Transactions", view, key: (one) => one.transactional_id, sort: "start",
     nothing: "No transactional id is in use, or none has these words.",
     columns: [
-      { key: "id", label: "Transactional id", head: true, value: (one) => one.transactional_id, cell: (one) => h("a", { href: address`/transactions/${one.transactional_id}` }, one.transactional_id) },
-      { key: "state", label: "State", value: (one) => one.state, cell: (one) => stateBadge(one.state) },
+      { key: "id", label: "Transactional id", head: true, value: "transactional_id", cell: (one) => h("a", { href: address`/transactions/${one.transactional_id}` }, one.transactional_id) },
+      { key: "state", label: "State", value: "state", format: stateBadge },
       { key: "start", label: "Open for", number: true, value: (one) => one.start_time_ms ?? Infinity, cell: (one) => age(one.start_time_ms) },
-      { key: "producer", label: "Producer id", number: true, wide: true, value: (one) => one.producer_id },
-      { key: "coordinator", label: "Coordinator", number: true, wide: true, value: (one) => one.coordinator, cell: (one) => h("a", { href: `/brokers/${one.coordinator}` }, `Broker ${one.coordinator}`) },
+      { key: "producer", label: "Producer id", number: true, wide: true, value: "producer_id" },
+      { key: "coordinator", label: "Coordinator", number: true, wide: true, value: "coordinator", cell: (one) => brokerLink(one.coordinator) },
     ],
   });
   let all = [];
@@ -42,29 +43,21 @@ export async function show(root, view) {
     if (state.dataset.shown !== shown) replace(state, h("option", { value: "" }, "All states"), states.map((one) => h("option", { value: one }, one)));
     state.dataset.shown = shown;
     state.value = wanted;
-    const text = words.value.toLowerCase();
-    table.update(all.filter((one) => (!wanted || one.state === wanted) && `${one.transactional_id} ${one.producer_id}`.toLowerCase().includes(text)));
+    const has = words.matcher();
+    table.update(all.filter((one) => (!wanted || one.state === wanted) && has(`${one.transactional_id} ${one.producer_id}`)));
   }
   async function load() {
     const found = await get("/api/v1/transactions", { signal: view.signal });
     all = found.transactions;
-    problems.hidden = !found.problems.length;
-    replace(problems, found.problems.map((one) => h("p", one)));
+    replace(notes, problems(found.problems));
     draw();
   }
-  view.onquery = (query) => {
-    view.query = query;
-    if (words.value !== (query.get("q") ?? "")) words.value = query.get("q") ?? "";
-    draw();
-  };
+  view.onquery = draw;
   await load();
-  poll(PERIOD_MS, load, view.signal, (error) => {
-    problems.hidden = false;
-    replace(problems, h("p", error.message));
-  });
+  poll(PERIOD_MS, load, view.signal, (error) => replace(notes, problems([error.message])));
   root.append(
     pageHead("Transactions"),
-    h("div.stack", problems, h("div.row", words, state), table.node, hanging(view, mayChange)),
+    h("div.stack", notes, h("div.row", words.node, state), table.node, hanging(view, mayChange)),
   );
 }
 
@@ -91,13 +84,13 @@ function hanging(view, mayChange) {
     const said = found.problems.map((one) => h("p.notice", one));
     if (!found.hanging.length) return [said, h("p.muted", `None in ${plural(found.searched_partitions, "partition")}.`)];
     const table = new Table({
-      caption: "Hanging transactions", signal: view.signal, name: "hanging", key: (one) => `${one.topic}-${one.partition}-${one.producer_id}`,
+      caption: "Hanging transactions", view, name: "hanging", key: (one) => `${one.topic}-${one.partition}-${one.producer_id}`,
       columns: [
-        { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic}-${one.partition}`, cell: (one) => h("a", { href: address`/topics/${one.topic}` }, `${one.topic}-${one.partition}`) },
-        { key: "producer", label: "Producer", number: true, value: (one) => one.producer_id, cell: (one) => `${one.producer_id} (epoch ${one.producer_epoch})` },
-        { key: "offset", label: "Since offset", number: true, wide: true, value: (one) => one.start_offset, cell: (one) => count(one.start_offset) },
-        { key: "last", label: "Last record", wide: true, value: (one) => one.last_timestamp_ms, cell: (one) => time(one.last_timestamp_ms) },
-        { key: "abort", label: h("span.visually-hidden", "Abort"), cell: (one) => h("button.danger", { type: "button", disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: () => abort(one) }, "Abort…") },
+        PARTITION,
+        { key: "producer", label: "Producer", number: true, value: "producer_id", cell: (one) => `${one.producer_id} (epoch ${one.producer_epoch})` },
+        { key: "offset", label: "Since offset", number: true, wide: true, value: "start_offset", format: count },
+        { key: "last", label: "Last record", wide: true, value: "last_timestamp_ms", format: time },
+        { key: "abort", label: h("span.visually-hidden", "Abort"), cell: (one) => h("button.danger", { disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: () => abort(one) }, "Abort…") },
       ],
     });
     table.update(found.hanging);

@@ -1,9 +1,10 @@
 // The lag of a group: its last half hour, and each partition.
 
-import { address, get } from "/static/core/api.js";
+import { get } from "/static/core/api.js";
 import { Chart } from "/static/core/chart.js";
 import { h, replace, svg } from "/static/core/dom.js";
 import { count, rate } from "/static/core/format.js";
+import { PARTITION, partitionName } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { Table } from "/static/core/table.js";
 import { progressText } from "/static/pages/group.js";
@@ -11,30 +12,29 @@ import { progressText } from "/static/pages/group.js";
 const PERIOD_MS = 10_000;
 const CHARTED = 5;
 
-export function show(root, { signal, query, path }) {
+export function show(root, view) {
+  const { signal, path } = view;
   const chart = new Chart({ label: "Lag in records", format: count });
   const note = h("p.muted.small", "Sampled every ten seconds while somebody looks at this group, and half an hour longer.");
   let lines = new Map();
   let last = null;
-  const table = new Table({ columns: columns((row) => lines.get(key(row))), key, caption: "Lag by partition", sort: "-lag", signal, query, nothing: "The group has no committed offsets." });
+  const table = new Table({ columns: columns((row) => lines.get(partitionName(row))), key: partitionName, caption: "Lag by partition", sort: "-lag", view, nothing: "The group has no committed offsets." });
   replace(root, h("div.card.stack", h("h2", "Lag of the last half hour"), chart.node, note), table.node);
   const draw = (found) => table.update(found.partitions);
   poll(PERIOD_MS, async (asked) => {
     const found = await get(`${path}/lag-history`, { signal: asked });
-    lines = new Map(found.partitions.map((one) => [key(one), one.lags]));
+    lines = new Map(found.partitions.map((one) => [partitionName(one), one.lags]));
     const line = (lags) => found.times_ms.map((ms, index) => [ms, lags[index]]);
     const most = found.partitions.length > 1 ? found.partitions.slice(0, CHARTED) : [];
-    chart.update([{ label: "All partitions", points: line(found.total) }, ...most.map((one) => ({ label: `${one.topic}-${one.partition}`, points: line(one.lags) }))]);
+    chart.update([{ label: "All partitions", points: line(found.total) }, ...most.map((one) => ({ label: partitionName(one), points: line(one.lags) }))]);
     if (last) draw(last);
   }, signal)();
   return (found) => draw((last = found));
 }
 
-const key = (row) => `${row.topic}-${row.partition}`;
-
 function columns(lagsOf) {
   return [
-    { key: "partition", label: "Partition", head: true, value: key, cell: (row) => h("a", { href: address`/topics/${row.topic}` }, key(row)) },
+    PARTITION,
     { key: "lag", label: "Lag", number: true, value: (row) => row.lag ?? -1, cell: (row) => count(row.lag) },
     { key: "spark", label: "Half hour", wide: true, cell: (row) => spark(lagsOf(row)) },
     { key: "progress", label: "Progress", value: (row) => row.progress?.caught_up_in_s ?? row.progress?.status, cell: (row) => progressText(row.progress) },

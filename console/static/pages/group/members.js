@@ -8,8 +8,8 @@ import { Table } from "/static/core/table.js";
 
 const COLOURS = 6;
 
-export function show(root, { signal, query, group }) {
-  const table = new Table({ columns: columns(group), key: (row) => row.member_id, caption: "Members", name: "members", signal, query });
+export function show(root, view) {
+  const table = new Table({ columns: columns(view.group), key: (row) => row.member_id, caption: "Members", name: "members", view });
   const picture = h("div.card.stack");
   const nobody = empty("The group has no members", h("p", "Its consumers do not run, or have not joined. Its committed offsets stay until they expire."));
   let shown = "";
@@ -29,11 +29,11 @@ const mark = (number) => h("span", { class: `part part-${((number - 1) % COLOURS
 function columns(group) {
   const isNew = group().epoch !== null;
   return [
-    { key: "number", label: "No.", value: (row) => row.number, cell: (row) => mark(row.number) },
+    { key: "number", label: "No.", value: "number", format: mark },
     { key: "client", label: "Client", head: true, value: (row) => row.client_id,
       cell: (row) => [h("div", row.instance_id ?? row.client_id), h("div.muted.small", row.member_id)] },
     { key: "host", label: "Host", wide: true, value: (row) => row.host.replace(/^\//, "") },
-    ...(isNew ? [{ key: "epoch", label: "Epoch", number: true, wide: true, value: (row) => row.epoch }] : []),
+    ...(isNew ? [{ key: "epoch", label: "Epoch", number: true, wide: true, value: "epoch" }] : []),
     { key: "count", label: "Partitions", number: true, value: (row) => size(row.assigned), cell: (row) => moving(row) },
     { key: "assigned", label: "Assigned", wide: true, cell: (row) => text(row.assigned) },
   ];

@@ -3,7 +3,9 @@
 import { address, request } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { count, NOTHING, plural } from "/static/core/format.js";
+import { partitionName, plainTable } from "/static/core/parts.js";
 import { setQuery } from "/static/core/router.js";
+import { failed } from "/static/core/states.js";
 import { attempt, toast } from "/static/core/toast.js";
 
 const TARGETS = {
@@ -52,8 +54,7 @@ export function show(root, { query, group, path, may, refresh }) {
     if (!each.hidden) {
       const rows = group().partitions.filter((one) => !topic.value || one.topic === topic.value);
       replace(each, rows.map((one) => {
-        const name = `${one.topic}-${one.partition}`;
-        return h("label.row", h("span.grow", name), h("input", { type: "number", min: 0, "data-topic": one.topic, "data-partition": one.partition, value: one.committed ?? "", placeholder: "unchanged" }));
+        return h("label.row", h("span.grow", partitionName(one)), h("input", { type: "number", min: 0, "data-topic": one.topic, "data-partition": one.partition, value: one.committed ?? "", placeholder: "unchanged" }));
       }));
     }
   }
@@ -75,7 +76,7 @@ export function show(root, { query, group, path, may, refresh }) {
       const found = await request("POST", `${path}/offsets:plan`, { body: asked() });
       replace(outcome, shownPlan(found, apply));
     } catch (error) {
-      replace(outcome, h("p.notice", { "data-kind": "bad", role: "alert" }, error.message));
+      replace(outcome, failed(error));
     }
     button.disabled = false;
   }
@@ -113,14 +114,13 @@ function shownPlan({ offsets, problems }, apply) {
   const said = problems.map((one) => h("p.notice", one));
   if (!changes.length) return [said, h("p.notice", { role: "status" }, "Nothing would change: the committed offsets are there already.")];
   const difference = ({ current, new: offset }) => (current === null ? NOTHING : `${offset > current ? "+" : ""}${count(offset - current)}`);
-  const columns = ["Partition", "Committed", "New", "Difference", "Lag then", ""];
+  const columns = ["Partition", ...["Committed", "New", "Difference", "Lag then"].map((text) => [text, "number"]), ""];
   const rows = offsets.slice(0, 1000).map((one) =>
-    h("tr", h("th", { scope: "row" }, `${one.topic}-${one.partition}`), h("td.number", count(one.current)), h("td.number", count(one.new)),
+    h("tr", h("th", { scope: "row" }, partitionName(one)), h("td.number", count(one.current)), h("td.number", count(one.new)),
       h("td.number", difference(one)), h("td.number", count(one.end - one.new)), h("td.muted", one.note)));
   return [
     said,
-    h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": "Old and new offsets" }, h("table", h("caption.visually-hidden", "Old and new offsets"),
-      h("thead", h("tr", columns.map((text, index) => (text ? h("th", { scope: "col", class: index && "number" }, text) : h("td"))))), h("tbody", rows))),
-    h("div", h("button.primary.danger", { type: "button", onclick: () => apply(changes) }, `Reset ${plural(changes.length, "offset")}`)),
+    plainTable("Old and new offsets", columns, h("tbody", rows)),
+    h("div", h("button.primary.danger", { onclick: () => apply(changes) }, `Reset ${plural(changes.length, "offset")}`)),
   ];
 }

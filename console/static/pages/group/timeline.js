@@ -3,7 +3,7 @@
 import { get } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { clockTime, plural } from "/static/core/format.js";
-import { badge } from "/static/core/parts.js";
+import { badge, plainTable } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 
 const PERIOD_MS = 1000;
@@ -17,8 +17,7 @@ export function show(root, { signal, path }) {
   replace(root,
     h("p.muted", "The group is compared with what it was a second before, while this page is open, and every ten seconds for half an hour longer. A state that lasts shorter may be missed."),
     picture,
-    h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": "Changes" }, h("table", h("caption.visually-hidden", "Changes, the newest first"),
-      h("thead", h("tr", ["Time", "What", "Change"].map((text) => h("th", { scope: "col" }, text)))), rows)));
+    plainTable("Changes, the newest first", ["Time", "What", "Change"], rows));
   poll(PERIOD_MS, async (asked) => {
     const found = await get(`${path}/timeline`, { signal: asked });
     replace(picture, h("h2", `Since ${clockTime(found.since_ms)}`), lanes(found));

@@ -24,7 +24,7 @@ const listed = (acls, kind) => h("pre.difference", { tabindex: "0", "aria-label"
 
 export async function show(root, view, may, addActions) {
   const path = await cluster("/acls");
-  const removeShown = h("button.danger", { type: "button", onclick: () => remove(list.shown()) }, "Delete these…");
+  const removeShown = h("button.danger", { onclick: () => remove(list.shown()) }, "Delete these…");
   const list = await listing(root, view, {
     caption: "ACLs", key: (acl) => FIELDS.map((name) => acl[name]).join("\n"), nothing: "There is no ACL, or none has these words.",
     load: async () => (await get(path, { signal: view.signal })).data,
@@ -34,11 +34,11 @@ export async function show(root, view, may, addActions) {
     extra: may ? [removeShown] : [],
     open: may ? add : null,
     columns: [
-      { key: "principal", label: "Principal", head: true, value: (acl) => acl.principal },
-      { key: "permission", label: "Permission", value: (acl) => acl.permission, cell: (acl) => badge(lower(acl.permission), acl.permission === "DENY" ? "bad" : "good") },
+      { key: "principal", label: "Principal", head: true, value: "principal" },
+      { key: "permission", label: "Permission", value: "permission", cell: (acl) => badge(lower(acl.permission), acl.permission === "DENY" ? "bad" : "good") },
       { key: "operation", label: "Operation", value: (acl) => lower(acl.operation) },
       { key: "resource", label: "Resource", value: (acl) => `${acl.resource_type} ${acl.resource_name}`, cell: (acl) => [`${lower(acl.resource_type)} `, h("code", acl.resource_name), acl.pattern_type === "PREFIXED" && h("span.muted", "… prefix")].filter(Boolean) },
-      { key: "host", label: "Host", wide: true, value: (acl) => acl.host },
+      { key: "host", label: "Host", wide: true, value: "host" },
       ...(may ? [actionColumn((acl) => buttons(sentence(acl), [["Delete…", () => remove([acl]), "danger"]]))] : []),
     ],
   });

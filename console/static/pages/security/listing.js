@@ -3,6 +3,7 @@
 import { h, replace } from "/static/core/dom.js";
 import { poll } from "/static/core/poll.js";
 import { setQuery } from "/static/core/router.js";
+import { searchField } from "/static/core/search.js";
 import { empty, failed } from "/static/core/states.js";
 import { Table } from "/static/core/table.js";
 
@@ -16,23 +17,21 @@ const MANUAL = "https://github.com/ottla/ottla/blob/main/docs/security.md";
 export async function listing(root, view, { caption, columns, key, nothing, load, text, missing = [], filters = [], open = null, extra = [] }) {
   let rows = [];
   let shown = [];
-  const table = new Table({ caption, columns, key, nothing, signal: view.signal, query: view.query });
-  const words = h("input.grow", { type: "search", placeholder: "Search", "aria-label": `Search ${caption}`, value: view.query.get("q") ?? "", oninput: () => setQuery({ q: words.value }) });
+  const table = new Table({ caption, columns, key, nothing, view });
+  const words = searchField(view, `Search ${caption}`, { placeholder: "Search", grows: true });
   const choices = filters.map(([name, label, values]) => {
     const node = h("select", { "aria-label": label, onchange: () => setQuery({ [name]: node.value }) }, h("option", { value: "" }, label), values.map(option));
     return node;
   });
   const problem = h("div", { hidden: true });
-  const content = h("div.stack", h("div.row", words, choices, extra), table.node);
+  const content = h("div.stack", h("div.row", words.node, choices, extra), table.node);
 
   function draw() {
-    const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    shown = rows.filter((row) => parts.every((part) => text(row).toLowerCase().includes(part)) && filters.every(([, , , value], i) => !choices[i].value || value(row) === choices[i].value));
+    const has = words.matcher();
+    shown = rows.filter((row) => has(text(row)) && filters.every(([, , , value], i) => !choices[i].value || value(row) === choices[i].value));
     table.update(shown);
   }
   function follow(query) {
-    view.query = query;
-    if (words.value !== (query.get("q") ?? "")) words.value = query.get("q") ?? "";
     filters.forEach(([name], i) => (choices[i].value = query.get(name) ?? ""));
     draw();
     if (query.get("add") && open && !document.querySelector("dialog[open]")) open();
@@ -67,9 +66,9 @@ export async function listing(root, view, { caption, columns, key, nothing, load
 export const option = (value) => h("option", { value }, value.toLowerCase().replaceAll("_", " "));
 
 // The buttons of a row. actions: [[text, function, kind], …].
-export const buttons = (name, actions) => h("div.row", actions.map(([text, onclick, kind]) => h("button", { type: "button", class: kind, "aria-label": `${text.replace("…", "")} ${name}`, onclick }, text)));
+export const buttons = (name, actions) => h("div.row", actions.map(([text, onclick, kind]) => h("button", { class: kind, "aria-label": `${text.replace("…", "")} ${name}`, onclick }, text)));
 export const actionColumn = (make) => ({ key: "actions", label: h("span.visually-hidden", "Actions"), cell: make });
 
 // The button that opens the form of `?add=yes`, and what a form does when it is closed.
-export const addButton = (text) => h("button.primary", { type: "button", onclick: () => setQuery({ add: "yes" }) }, text);
+export const addButton = (text) => h("button.primary", { onclick: () => setQuery({ add: "yes" }) }, text);
 export const added = () => new URLSearchParams(location.search).get("add") && setQuery({ add: null });

@@ -30,8 +30,8 @@ export async function show(root, view, may, addActions) {
     ],
     open: may ? create : null,
     columns: [
-      { key: "token", label: "Token", head: true, value: (one) => one.token_id, cell: (one) => h("code", one.token_id) },
-      { key: "owner", label: "Owner", value: (one) => one.owner },
+      { key: "token", label: "Token", head: true, value: "token_id", cell: (one) => h("code", one.token_id) },
+      { key: "owner", label: "Owner", value: "owner" },
       { key: "renewers", label: "Renewers", wide: true, value: (one) => one.renewers.join(", ") },
       when("issue_timestamp_ms", "Created", true), when("expiry_timestamp_ms", "Ends"), when("max_timestamp_ms", "At the latest", true),
       actionColumn((one) => (mayEnd ? buttons(one.token_id, [["Renew", () => renew(one)], ["Expire…", () => expire(one), "danger"]]) : "")),

@@ -20,7 +20,7 @@ export async function show(root, view, may, addActions) {
     missing: [["DescribeUserScramCredentials", "This cluster has no API for SCRAM users", "Brokers have it from Kafka 2.7 on.", "sasl-on-a-listener"]],
     open: may ? () => edit(null) : null,
     columns: [
-      { key: "name", label: "User", head: true, value: (one) => one.name },
+      { key: "name", label: "User", head: true, value: "name" },
       { key: "credentials", label: "Logs in with", cell: (one) => h("div.row", one.credentials.map((each) => badge(`${each.mechanism} · ${count(each.iterations)} iterations`))) },
       ...(may ? [actionColumn((one) => buttons(one.name, [["Change password…", () => edit(one)], ["Delete…", () => remove(one), "danger"]]))] : []),
     ],
@@ -44,7 +44,7 @@ export async function show(root, view, may, addActions) {
     const password = h("input", { type: "password", required: true, autocomplete: "new-password", maxlength: 1024 });
     const iterations = h("input", { type: "number", min: 4096, max: 16384, value: user?.credentials[0]?.iterations ?? 4096 });
     const mechanisms = MECHANISMS.map((one) => h("input", { type: "checkbox", value: one, checked: !user || user.credentials.some((each) => each.mechanism === one) }));
-    const generate = h("button", { type: "button", onclick: () => ((password.value = generated()), (password.type = "text")) }, "Generate");
+    const generate = h("button", { onclick: () => ((password.value = generated()), (password.type = "text")) }, "Generate");
     formDialog({
       title: user ? `Change the password of ${user.name}` : "Add a user", action: user ? "Change password" : "Add user", closed: added,
       content: [

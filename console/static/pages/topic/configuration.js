@@ -6,6 +6,7 @@ import { h, replace, setText } from "/static/core/dom.js";
 import { plural } from "/static/core/format.js";
 import { badge } from "/static/core/parts.js";
 import { setQuery } from "/static/core/router.js";
+import { searchField } from "/static/core/search.js";
 import { Table } from "/static/core/table.js";
 import { attempt, toast } from "/static/core/toast.js";
 import { SOURCES, check, control, meaning } from "/static/pages/topic/settings.js";
@@ -15,14 +16,11 @@ const isOwn = (row) => row.source === "DYNAMIC_TOPIC_CONFIG";
 export async function show(root, view, topic) {
   const [{ may_change }, first] = await Promise.all([getSession(), load()]);
   let settings = first;
-  const search = h("input", {
-    type: "search", placeholder: "Search settings", "aria-label": "Search settings", value: view.query.get("q") ?? "",
-    oninput: () => setQuery({ q: search.value }),
-  });
+  const search = searchField(view, "Search settings");
   const own = h("input", { type: "checkbox", onchange: () => setQuery({ own: own.checked ? "yes" : null }) });
   const shown = h("span.muted", { role: "status" });
   const table = new Table({
-    columns: columns(may_change, change), key: (row) => row.name, caption: "Settings", signal: view.signal, query: view.query, nothing: "No setting has these words.",
+    columns: columns(may_change, change), key: (row) => row.name, caption: "Settings", view, nothing: "No setting has these words.",
   });
 
   function load() {
@@ -31,9 +29,8 @@ export async function show(root, view, topic) {
 
   function draw() {
     own.checked = view.query.get("own") === "yes";
-    if (document.activeElement !== search) search.value = view.query.get("q") ?? "";
-    const words = (view.query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = settings.filter((one) => (!own.checked || isOwn(one)) && words.every((word) => `${one.name} ${one.documentation}`.toLowerCase().includes(word)));
+    const has = search.matcher();
+    const rows = settings.filter((one) => (!own.checked || isOwn(one)) && has(`${one.name} ${one.documentation}`));
     setText(shown, `${plural(rows.length, "setting")}, ${settings.filter(isOwn).length} set for this topic`);
     table.update(rows);
   }
@@ -58,7 +55,7 @@ export async function show(root, view, topic) {
 
   view.onquery = draw;
   draw();
-  root.append(h("div.stack", h("div.row", search, h("label.row", own, "Only those set for this topic"), shown), table.node));
+  root.append(h("div.stack", h("div.row", search.node, h("label.row", own, "Only those set for this topic"), shown), table.node));
 }
 
 export async function alter(topic, name, to) {
@@ -67,13 +64,13 @@ export async function alter(topic, name, to) {
 }
 
 function columns(mayChange, change) {
-  const button = (row, isReset) => h("button", { type: "button", "aria-label": `${isReset ? "Reset" : "Edit"} ${row.name}`, onclick: () => change(row.name, isReset) }, isReset ? "Reset" : "Edit");
+  const button = (row, isReset) => h("button", { "aria-label": `${isReset ? "Reset" : "Edit"} ${row.name}`, onclick: () => change(row.name, isReset) }, isReset ? "Reset" : "Edit");
   const found = [
     { key: "name", label: "Setting", head: true, value: (row) => row.name,
       cell: (row) => [h("code", row.name), h("p.muted.small", row.documentation ?? "")] },
     { key: "value", label: "Value", value: (row) => row.value,
       cell: (row) => [h("code", row.is_sensitive ? "hidden" : row.value || "(empty)"), h("span.muted.small", ` ${meaning(row.name, row.value)}`)] },
-    { key: "source", label: "Source", value: (row) => row.source, cell: (row) => badge(SOURCES[row.source] ?? row.source, isOwn(row) ? "accent" : "") },
+    { key: "source", label: "Source", value: "source", cell: (row) => badge(SOURCES[row.source] ?? row.source, isOwn(row) ? "accent" : "") },
     { key: "default", label: "Kafka's default", wide: true, value: (row) => row.rule?.default ?? null, cell: (row) => h("code", row.rule?.default ?? "–") },
   ];
   if (mayChange) {

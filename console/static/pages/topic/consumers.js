@@ -3,12 +3,11 @@
 import { address, get } from "/static/core/api.js";
 import { h, replace, setText } from "/static/core/dom.js";
 import { count } from "/static/core/format.js";
-import { badge } from "/static/core/parts.js";
+import { badge, groupLink, problems } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { setQuery } from "/static/core/router.js";
 import { empty, failed } from "/static/core/states.js";
 import { Table } from "/static/core/table.js";
-import { problems } from "/static/pages/topic/problems.js";
 
 const PERIOD_MS = 5000;
 
@@ -16,9 +15,8 @@ export async function show(root, view, topic) {
   let found;
   const ask = async (signal) => (found = await get(address`/api/v1/topics/${topic.name}/groups`, { signal }));
   await ask(view.signal);
-  const common = { signal: view.signal, query: view.query };
-  const groups = new Table({ ...common, columns: groupColumns(), key: (row) => row.group_id, caption: "Groups that read this topic", sort: "-lag" });
-  const parts = new Table({ ...common, columns: partitionColumns(), key: (row) => row.partition, caption: "Partitions of the group", name: "partition-sort" });
+  const groups = new Table({ view, columns: groupColumns(), key: (row) => row.group_id, caption: "Groups that read this topic", sort: "-lag" });
+  const parts = new Table({ view, columns: partitionColumns(), key: (row) => row.partition, caption: "Partitions of the group", name: "partition-sort" });
   const nothing = empty("No group reads this topic",
     h("p", "A group appears here when one of its members reads the topic, or when it has committed offsets of it."));
   const title = h("h2");
@@ -47,21 +45,21 @@ export async function show(root, view, topic) {
 function groupColumns() {
   const toggle = (row) => setQuery({ group: new URLSearchParams(location.search).get("group") === row.group_id ? null : row.group_id });
   return [
-    { key: "group", label: "Group", head: true, value: (row) => row.group_id, cell: (row) => h("a", { href: address`/groups/${row.group_id}` }, row.group_id) },
-    { key: "state", label: "State", value: (row) => row.state, cell: (row) => badge(row.state || "unknown", row.state === "Stable" ? "good" : "") },
-    { key: "members", label: "Members", number: true, wide: true, value: (row) => row.members, title: "Members that read this topic" },
-    { key: "lag", label: "Lag", number: true, value: (row) => row.lag, cell: (row) => count(row.lag), title: "Records that the group has not committed yet" },
+    { key: "group", label: "Group", head: true, value: "group_id", cell: (row) => groupLink(row.group_id) },
+    { key: "state", label: "State", value: "state", cell: (row) => badge(row.state || "unknown", row.state === "Stable" ? "good" : "") },
+    { key: "members", label: "Members", number: true, wide: true, value: "members", title: "Members that read this topic" },
+    { key: "lag", label: "Lag", number: true, value: "lag", format: count, title: "Records that the group has not committed yet" },
     { key: "partitions", label: "Partitions", number: true,
-      cell: (row) => h("button", { type: "button", "aria-label": `Partitions of ${row.group_id}`, onclick: () => toggle(row) }, count(row.partitions.length)) },
+      cell: (row) => h("button", { "aria-label": `Partitions of ${row.group_id}`, onclick: () => toggle(row) }, count(row.partitions.length)) },
   ];
 }
 
 function partitionColumns() {
   return [
-    { key: "partition", label: "Partition", head: true, number: true, value: (row) => row.partition },
-    { key: "committed", label: "Committed", number: true, value: (row) => row.committed, cell: (row) => count(row.committed) },
-    { key: "lag", label: "Lag", number: true, value: (row) => row.lag, cell: (row) => count(row.lag) },
-    { key: "member", label: "Member", value: (row) => row.client_id, cell: (row) => row.client_id ?? "none" },
-    { key: "host", label: "Host", wide: true, value: (row) => row.host, cell: (row) => row.host ?? "–" },
+    { key: "partition", label: "Partition", head: true, number: true, value: "partition" },
+    { key: "committed", label: "Committed", number: true, value: "committed", format: count },
+    { key: "lag", label: "Lag", number: true, value: "lag", format: count },
+    { key: "member", label: "Member", value: "client_id", cell: (row) => row.client_id ?? "none" },
+    { key: "host", label: "Host", wide: true, value: "host", cell: (row) => row.host ?? "–" },
   ];
 }

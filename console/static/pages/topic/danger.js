@@ -5,6 +5,7 @@ import { confirmDialog, field } from "/static/core/dialog.js";
 import { h, replace } from "/static/core/dom.js";
 import { count, plural } from "/static/core/format.js";
 import { navigate } from "/static/core/router.js";
+import { failed } from "/static/core/states.js";
 import { toast } from "/static/core/toast.js";
 import { deleteTopics } from "/static/pages/topic/actions.js";
 
@@ -19,7 +20,7 @@ export async function show(root, view, topic) {
     h("section.card.stack",
       h("h2", "Delete this topic"),
       h("p", "Removes all its partitions with their records from every broker. This cannot be undone."),
-      h("p", h("button.danger", { type: "button", disabled: Boolean(reason), onclick: () => deleteTopics([topic], () => navigate("/topics")) }, "Delete topic…")))));
+      h("p", h("button.danger", { disabled: Boolean(reason), onclick: () => deleteTopics([topic], () => navigate("/topics")) }, "Delete topic…")))));
 }
 
 function deleteRecords(topic, disabled) {
@@ -29,8 +30,8 @@ function deleteRecords(topic, disabled) {
   const offset = h("input", { type: "text", inputmode: "numeric", value: "0" });
   const moment = h("input", { type: "datetime-local", step: "1" });
   const place = h("div.row");
-  const problem = h("p.notice", { "data-kind": "bad", role: "alert", hidden: true });
-  const button = h("button.danger", { type: "button", disabled, onclick: ask }, "Delete records…");
+  const problem = h("div");
+  const button = h("button.danger", { disabled, onclick: ask }, "Delete records…");
   const whole = (value) => (/^\d{1,18}$/.test(value) ? null : "A whole number, please.");
 
   function draw() {
@@ -41,7 +42,7 @@ function deleteRecords(topic, disabled) {
   }
 
   async function ask() {
-    problem.hidden = true;
+    replace(problem);
     button.disabled = true;
     try {
       const ranges = await find();
@@ -49,8 +50,7 @@ function deleteRecords(topic, disabled) {
       if (!records) throw new Error("There are no such records. Nothing was deleted.");
       confirm(topic.name, ranges, records);
     } catch (error) {
-      replace(problem, error.message);
-      problem.hidden = false;
+      replace(problem, failed(error));
     } finally {
       button.disabled = false;
     }

@@ -89,8 +89,8 @@ class Messages {
         input("partitions", "Partitions", "all"), select("key_decoder", "Key as", decoders), select("value_decoder", "Value as", decoders),
         h("label.check", h("input", { type: "checkbox", name: "transactions" }), " aborted and open transactions, too")),
       this.filters,
-      h("div.row", h("button.primary", "Show"), h("button", { type: "button", onclick: () => this.clear() }, "Clear"),
-        h("button", { type: "button", onclick: () => this.apply({ live: "1" }) }, "Live")));
+      h("div.row", h("button.primary", "Show"), h("button", { onclick: () => this.clear() }, "Clear"),
+        h("button", { onclick: () => this.apply({ live: "1" }) }, "Live")));
     return form;
   }
 
@@ -153,7 +153,7 @@ class Messages {
       setText(this.status, page.records.length ? `${plural(page.records.length, "record")} of about ${count(total)}` : "");
       this.warn(page.errors, page.left_out);
       this.showNothing(total ? "No records here" : "This topic has no records");
-      const move = (at, direction, text) => h("button", { type: "button", disabled: !at, onclick: () => setQuery({ at, direction, record: null, part: null }, { push: true }) }, text);
+      const move = (at, direction, text) => h("button", { disabled: !at, onclick: () => setQuery({ at, direction, record: null, part: null }, { push: true }) }, text);
       const [before, after] = isNewer ? [["older", "← Older"], ["newer", "Newer →"]] : [["newer", "← Newer"], ["older", "Older →"]];
       replace(this.controls, [before, after].map(([direction, text]) => move(page[direction], direction, text)), this.downloads());
     } catch (error) {
@@ -172,7 +172,7 @@ class Messages {
     const { signal } = this.work;
     this.draw([]);
     this.nothing.hidden = true;
-    const stop = h("button", { type: "button", onclick: () => (this.work.abort(), this.searched(progress, true)) }, "Stop");
+    const stop = h("button", { onclick: () => (this.work.abort(), this.searched(progress, true)) }, "Stop");
     let progress = { scanned: 0, matched: 0, at: null, is_complete: false, errors: [] };
     setText(this.status, "Searching…");
     replace(this.controls, stop);
@@ -192,7 +192,7 @@ class Messages {
   searched(data, isStopped = false) {
     setText(this.status, `${plural(data.matched, "match", "matches")} in ${plural(data.scanned, "record")}${data.is_complete ? "" : isStopped ? ", stopped" : ", not all"}`);
     const direction = this.query.get("direction") ?? (this.query.get("from") ? "newer" : "older");
-    const next = h("button", { type: "button", onclick: () => setQuery({ at: data.at, direction, record: null }, { push: true }) }, "Continue the search");
+    const next = h("button", { onclick: () => setQuery({ at: data.at, direction, record: null }, { push: true }) }, "Continue the search");
     replace(this.controls, !data.is_complete && data.at && next, this.downloads());
     this.warn(data.errors, 0);
     this.showNothing(data.is_complete ? "No record matches" : "No match so far");
@@ -206,12 +206,12 @@ class Messages {
     const told = () => `Live: ${plural(this.rows.length, "record")}${this.skipped ? `, ${count(this.skipped)} skipped, too many to show` : ""}`;
     setText(this.status, at ? told() : "Live: waiting for records…");
     this.nothing.hidden = true;
-    const pause = h("button", { type: "button", onclick: () => {
+    const pause = h("button", { onclick: () => {
       work.abort();
       setText(this.status, `${told()}. Paused.`);
-      replace(this.controls, h("button.primary", { type: "button", onclick: () => (this.work = this.nextWork(), this.startTail(last)) }, "Resume"), stop);
+      replace(this.controls, h("button.primary", { onclick: () => (this.work = this.nextWork(), this.startTail(last)) }, "Resume"), stop);
     } }, "Pause");
-    const stop = h("button", { type: "button", onclick: () => setQuery({ live: null }) }, "End live view");
+    const stop = h("button", { onclick: () => setQuery({ live: null }) }, "End live view");
     replace(this.controls, pause, stop);
     events(withQuery(this.path(":tail"), { ...this.selection(), at: last }), {
       records: (data) => {

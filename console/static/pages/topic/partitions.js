@@ -3,13 +3,12 @@
 import { address, get, getSession } from "/static/core/api.js";
 import { h, replace, setAttribute } from "/static/core/dom.js";
 import { bytes, count, plural } from "/static/core/format.js";
-import { badge } from "/static/core/parts.js";
+import { badge, brokerLink, problems } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
 import { failed } from "/static/core/states.js";
 import { Table } from "/static/core/table.js";
 import { attempt } from "/static/core/toast.js";
 import { addPartitions } from "/static/pages/topic/actions.js";
-import { problems } from "/static/pages/topic/problems.js";
 import { cancelMoves, elect, reassign } from "/static/pages/topic/replicas.js";
 
 const PERIOD_MS = 3000;
@@ -36,7 +35,7 @@ export async function show(root, view, topic) {
     draw();
   };
   const [{ may_change }] = await Promise.all([getSession(), ask(view.signal)]);
-  const table = new Table({ columns: columns(), key: (row) => row.partition, caption: "Partitions", signal: view.signal, query: view.query });
+  const table = new Table({ columns: columns(), key: (row) => row.partition, caption: "Partitions", view });
   const notes = h("div");
   const moving = h("section.card.stack", { "aria-label": "Reassignments in progress" });
   const leaders = h("div.bars");
@@ -60,9 +59,9 @@ export async function show(root, view, topic) {
   root.append(h("div.stack",
     notes,
     may_change && h("div.row",
-      h("button", { type: "button", onclick: () => addPartitions({ name: topic.name, partitions: rows.length }, again) }, "Add partitions…"),
-      h("button", { type: "button", onclick: () => elect(topic.name, rows, again) }, "Elect leaders…"),
-      h("button", { type: "button", onclick: () => attempt(() => reassign(topic.name, rows, again)) }, "Move replicas…")),
+      h("button", { onclick: () => addPartitions({ name: topic.name, partitions: rows.length }, again) }, "Add partitions…"),
+      h("button", { onclick: () => elect(topic.name, rows, again) }, "Elect leaders…"),
+      h("button", { onclick: () => attempt(() => reassign(topic.name, rows, again)) }, "Move replicas…")),
     moving,
     h("div.columns",
       h("section.card.stack", h("h2", "Leaders by broker"), leaders),
@@ -79,8 +78,8 @@ function withLogs(state, log) {
 function columns() {
   const numeric = (key, label, format = count, rest = {}) => ({ key, label, number: true, value: (row) => row[key], cell: (row) => format(row[key]), ...rest });
   return [
-    { key: "partition", label: "Partition", head: true, number: true, value: (row) => row.partition },
-    { key: "leader", label: "Leader", number: true, value: (row) => row.leader, cell: leader },
+    { key: "partition", label: "Partition", head: true, number: true, value: "partition" },
+    { key: "leader", label: "Leader", number: true, value: "leader", cell: leader },
     { key: "replicas", label: "Replicas", title: "The first is the preferred leader. In red: not in sync", value: (row) => row.replicas.length, cell: replicas },
     { key: "isr", label: "In sync", wide: true, value: (row) => row.isr.length, cell: (row) => row.isr.join(", ") },
     numeric("start", "Start", count, { wide: true, title: "Log start offset" }),
@@ -114,7 +113,7 @@ function bars(list, format) {
   return list.map(([id, value]) => {
     const bar = h("div");
     bar.style.width = `${(100 * value) / most}%`;
-    return [h("a", { href: address`/brokers/${id}` }, `Broker ${id}`), h("div.bar", { "aria-hidden": "true" }, bar), h("span.number", format(value))];
+    return [brokerLink(id), h("div.bar", { "aria-hidden": "true" }, bar), h("span.number", format(value))];
   });
 }
 
@@ -127,7 +126,7 @@ function movesInProgress(moves, mayChange, again) {
     h("div.row",
       h("h2.grow", `${plural(moves.length, "partition")} being moved`),
       bar, whole !== null && h("span.number", `${Math.floor(whole * 100)} %`),
-      mayChange && h("button", { type: "button", onclick: () => cancelMoves(moves, again) }, "Cancel all")),
+      mayChange && h("button", { onclick: () => cancelMoves(moves, again) }, "Cancel all")),
     h("ul.small", moves.slice(0, 20).map((one) =>
       h("li", `Partition ${one.partition}: adds ${list(one.adding)}, removes ${list(one.removing)}`))),
   ];

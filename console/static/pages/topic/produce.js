@@ -3,6 +3,7 @@
 import { address, cluster, get, getSession, request } from "/static/core/api.js";
 import { field } from "/static/core/dialog.js";
 import { h, newId, replace } from "/static/core/dom.js";
+import { failed } from "/static/core/states.js";
 import { toast } from "/static/core/toast.js";
 import { produceMany } from "/static/pages/topic/produce_many.js";
 import { EXACT } from "/static/pages/topic/record_panel.js";
@@ -96,7 +97,7 @@ function oneRecord(topic, disabled, copied) {
   const partition = h("select", { disabled }, h("option", { value: "" }, "by the key, or any"), topic.states.map((one) => h("option", { value: String(one.partition) }, String(one.partition))));
   const moment = h("input", { type: "datetime-local", step: "0.001", disabled });
   const headers = h("div.stack");
-  const problem = h("p.notice", { "data-kind": "bad", role: "alert", hidden: true });
+  const problem = h("div");
   const told = h("p.muted", { role: "status" });
   const button = h("button.primary", { disabled }, "Produce");
   let rows = [];
@@ -104,7 +105,7 @@ function oneRecord(topic, disabled, copied) {
   function addHeader(name, content) {
     const row = { name: h("input.mono", { "aria-label": "Name of the header", required: true, value: name, disabled }), content: new Content("Value of the header", content, { disabled }) };
     const remove = () => ((rows = rows.filter((one) => one !== row)), row.node.remove());
-    row.node = h("div.row", field("Header", row.name), row.content.node, h("button.quiet", { type: "button", "aria-label": "Remove the header", onclick: remove }, "×"));
+    row.node = h("div.row", field("Header", row.name), row.content.node, h("button.quiet", { "aria-label": "Remove the header", onclick: remove }, "×"));
     rows.push(row);
     headers.append(row.node);
     return row;
@@ -112,7 +113,7 @@ function oneRecord(topic, disabled, copied) {
 
   async function send(event) {
     event.preventDefault();
-    problem.hidden = true;
+    replace(problem);
     button.disabled = true;
     try {
       const found = await request("POST", await cluster(address`/topics/${topic.name}/records`), {
@@ -129,8 +130,7 @@ function oneRecord(topic, disabled, copied) {
       toast(`${value.data ? "Record" : "Tombstone"} written to partition ${found.partition_id} at offset ${found.offset}.`,
         { link: { href: `${address`/topics/${topic.name}`}?from=offset:${found.offset}&partitions=${found.partition_id}&record=${place}`, text: "Show it" } });
     } catch (error) {
-      replace(problem, error.message);
-      problem.hidden = false;
+      replace(problem, failed(error));
     } finally {
       button.disabled = false;
     }
@@ -143,7 +143,7 @@ function oneRecord(topic, disabled, copied) {
   return h("form.card.stack", { "aria-label": "One record", onsubmit: send },
     h("h2", copied ? `A copy of record ${copied.offset} of partition ${copied.partition}` : "One record"),
     key.node, value.node, told, headers,
-    h("p", h("button", { type: "button", disabled, onclick: () => addHeader("", { kind: "text", text: "" }).name.focus() }, "Add header")),
+    h("p", h("button", { disabled, onclick: () => addHeader("", { kind: "text", text: "" }).name.focus() }, "Add header")),
     h("div.row", field("Partition", partition), field("Timestamp", moment, { help: "Empty: now" })),
     problem, h("p", button));
 }

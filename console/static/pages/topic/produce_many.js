@@ -21,7 +21,7 @@ export function produceMany(topic, disabled, signal) {
   const told = h("div", { role: "status" });
   const done = h("div");
   const button = h("button.primary", "Produce");
-  const cancel = h("button", { type: "button", hidden: true, onclick: () => work.abort() }, "Cancel");
+  const cancel = h("button", { hidden: true, onclick: () => work.abort() }, "Cancel");
   let found = { entries: [], problems: [] };
   let work = null;
 

@@ -21,7 +21,7 @@ export async function showRecord(root, topic, place, { decoders, part, close, si
   const actions = h("div.row");
   replace(root,
     h("div.row", h("h2.grow", `Partition ${partition}, offset ${offset}`),
-      h("button.quiet", { type: "button", "aria-label": "Close the record", onclick: close }, "×")),
+      h("button.quiet", { "aria-label": "Close the record", onclick: close }, "×")),
     actions, list, body);
   const done = loading(body);
   let record, may_change;
@@ -37,7 +37,7 @@ export async function showRecord(root, topic, place, { decoders, part, close, si
   let selected = PARTS.some(([name]) => name === part) ? part : "value";
   function draw() {
     replace(list, PARTS.map(([name, text]) =>
-      h("button.quiet", { type: "button", role: "tab", "aria-selected": String(name === selected), tabindex: name === selected ? "0" : "-1", onclick: () => choose(name), onkeydown: onKey },
+      h("button.quiet", { role: "tab", "aria-selected": String(name === selected), tabindex: name === selected ? "0" : "-1", onclick: () => choose(name), onkeydown: onKey },
         name === "headers" ? `${text} (${record.headers.length})` : text)));
     replace(body, selected === "headers" ? headers(record) : selected === "metadata" ? metadata(record) : contentOf(content(), `${path}/${selected}`));
     replace(actions,

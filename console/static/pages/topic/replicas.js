@@ -4,6 +4,7 @@ import { cluster, get, request } from "/static/core/api.js";
 import { field, formDialog } from "/static/core/dialog.js";
 import { h, replace } from "/static/core/dom.js";
 import { plural } from "/static/core/format.js";
+import { failed } from "/static/core/states.js";
 import { attempt, toast } from "/static/core/toast.js";
 
 const SHOWN = 30;
@@ -78,7 +79,7 @@ export async function reassign(topic, rows, again) {
       dialog.submitButton.disabled = !moves.length;
       replace(plan, moves.length ? planned(moves) : h("p.muted", "Nothing moves: the replicas are on these brokers already."));
     } catch (error) {
-      if (mine === question) replace(plan, h("p.notice", { "data-kind": "bad" }, error.message));
+      if (mine === question) replace(plan, failed(error));
     }
   }
 
