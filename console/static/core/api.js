@@ -39,6 +39,7 @@ export async function request(method, path, { body, query, signal, timeout = TIM
 }
 
 export const get = (path, options) => request("GET", path, options);
+export const post = (path, body) => request("POST", path, { body });
 
 export function withQuery(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");

@@ -1,6 +1,6 @@
 // Modal dialogs: a form with an action, and a question before an action that destroys something.
 
-import { h, newId, replace, setAttribute } from "/static/core/dom.js";
+import { h, newId, replace, setAttribute, textInput } from "/static/core/dom.js";
 
 // Shows a form. submit: called with the form's FormData; the dialog closes when it returns, unless it returns false, and
 // shows the error if it throws. kind: "danger" for actions that destroy. Returns the dialog's element; `closed` runs when
@@ -48,7 +48,7 @@ export function formDialog({ title, content, action, submit, kind = "", large = 
 // typed first, if the action cannot be undone.
 export function confirmDialog({ title, consequence, action, submit, typed = null, kind = "danger" }) {
   const id = newId("typed");
-  const input = typed && h("input", { id, autocomplete: "off", spellcheck: "false", oninput: check });
+  const input = typed && textInput({ id, oninput: check });
   const dialog = formDialog({
     title,
     action,

@@ -28,6 +28,15 @@ function make(create, tag, content) {
   return node;
 }
 
+// A field for a name or an expression, which the browser neither completes nor corrects.
+export const textInput = (properties) => h("input", { autocomplete: "off", spellcheck: "false", ...properties });
+
+// The options of a field: values, or [value, text].
+export const options = (list) => list.map((one) => {
+  const [value, text = value] = [one].flat();
+  return h("option", { value }, text);
+});
+
 function append(node, children) {
   for (const child of children) {
     if (Array.isArray(child)) append(node, child);

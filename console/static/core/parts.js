@@ -15,10 +15,13 @@ export function pageHead(title, { crumbs = [], actions = [], badge = null } = {}
   );
 }
 
-// tabs: [{ href, text }]; the one of the current path is marked.
-export function tabs(label, list) {
-  return h("nav.tabs", { "aria-label": label }, list.map(({ href, text }) =>
-    h("a", { href, "aria-current": new URL(href, location.href).pathname === location.pathname ? "page" : null }, text)));
+// list: [[name, text], …]; the first is at `path` itself, the others are below it. The one of the current path is marked.
+export function tabs(label, path, list) {
+  return h("nav.tabs", { "aria-label": label }, list.map(([name, text], index) => {
+    const named = `${path}/${name}`;
+    const href = index || location.pathname === named ? named : path;
+    return h("a", { href, "aria-current": href === location.pathname ? "page" : null }, text);
+  }));
 }
 
 // kind: "good", "warn", "bad", "accent" or "".

@@ -1,9 +1,10 @@
 // Which page a path shows. A page is a module with `show(root, view)`; it is loaded when it is first shown.
 //
 // view.params: the named parts of the path. view.query: URLSearchParams. view.signal: aborted when the page is left, so
-// requests, timers and listeners of a page take it. If only the query changes, `view.onquery` is called if the page has
-// set it; otherwise the page is shown again.
+// requests, timers and listeners of a page take it; view.get(path, query) is a request that does. If only the query
+// changes, `view.onquery` is called if the page has set it; otherwise the page is shown again.
 
+import { get } from "/static/core/api.js";
 import { failed, loading } from "/static/core/states.js";
 import { h, replace } from "/static/core/dom.js";
 
@@ -77,7 +78,8 @@ async function follow(isNavigation = false) {
   current?.leave.abort();
   const found = match(path);
   const leave = new AbortController();
-  const view = { params: found?.params ?? {}, query, signal: leave.signal, onquery: null, refresh: () => restart(path) };
+  const { signal } = leave;
+  const view = { params: found?.params ?? {}, query, signal, get: (from, asked) => get(from, { query: asked, signal }), onquery: null, refresh: () => restart(path) };
   current = { path, view, leave };
   markNavigation(path);
   const main = document.getElementById("content");

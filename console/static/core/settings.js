@@ -1,7 +1,7 @@
 // Settings of a broker or topic: search, sources, documentation, and a change that shows its difference before it is made.
 
 import { formDialog, field } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace, textInput } from "/static/core/dom.js";
 import { plural } from "/static/core/format.js";
 import { badge } from "/static/core/parts.js";
 import { setQuery } from "/static/core/router.js";
@@ -15,7 +15,7 @@ const SOURCES = {
 
 export const sourceOf = (source) => SOURCES[source] ?? source.toLowerCase().replaceAll("_", " ");
 const isSet = (one) => !one.is_default;
-export const shownValue = (one) => (one.is_sensitive ? "hidden" : one.value === null || one.value === "" ? "empty" : one.value);
+const shownValue = (one) => (one.is_sensitive ? "hidden" : one.value === null || one.value === "" ? "empty" : one.value);
 
 // settings: as /api/v1 describes them. edit(setting), reset(setting): called by the buttons of a setting that can be
 // changed; canReset(setting) says whether there is something to reset. Returns { node, update(settings) }.
@@ -24,9 +24,8 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
   const list = h("div.stack.settings");
   const found = h("span.muted.small", { role: "status" });
   const search = searchField(view, "Search settings", { placeholder: "Search names and documentation", grows: true });
-  const choice = (value, text) => h("option", { value }, text);
   const which = h("select", { "aria-label": "Which settings", onchange: () => setQuery({ which: which.value }) },
-    choice("", "All settings"), choice("set", "Not the default"), choice("dynamic", "Can be changed now"));
+    options([["", "All settings"], ["set", "Not the default"], ["dynamic", "Can be changed now"]]));
   which.value = view.query.get("which") ?? "";
   view.onquery = (query) => {
     which.value = query.get("which") ?? "";
@@ -66,7 +65,7 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
 // Asks for a new value and shows the difference. scopes: [{ value, text }] where it can be set, or none.
 // apply(value, scope): makes the change.
 export function editDialog(setting, { apply, scopes = [] }) {
-  const input = h("input", { name: "value", value: setting.is_sensitive ? "" : setting.value ?? "", autocomplete: "off", spellcheck: "false", oninput: () => draw() });
+  const input = textInput({ name: "value", value: setting.is_sensitive ? "" : setting.value ?? "", oninput: () => draw() });
   const scope = scopes.length > 0 && h("select", { name: "scope" }, scopes.map(({ value, text }) => h("option", { value }, text)));
   const difference = h("pre.difference", { "aria-label": "What changes" });
   function draw() {

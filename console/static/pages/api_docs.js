@@ -1,6 +1,5 @@
 // The description of the REST APIs, from their OpenAPI document.
 
-import { get } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { badge, pageHead } from "/static/core/parts.js";
 import { setTitle } from "/static/core/router.js";
@@ -9,7 +8,7 @@ import { empty } from "/static/core/states.js";
 
 export async function show(root, view) {
   setTitle("API");
-  const found = await get("/api/openapi.json", { signal: view.signal });
+  const found = await view.get("/api/openapi.json");
   const operations = Object.entries(found.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), ...operation })));
   const list = h("div.stack");

@@ -1,6 +1,6 @@
 // One broker: its settings, log directories, partitions, statistics, API versions and log levels.
 
-import { address, cluster, get, getSession, request } from "/static/core/api.js";
+import { address, cluster, getSession, post } from "/static/core/api.js";
 import { confirmDialog } from "/static/core/dialog.js";
 import { h, replace } from "/static/core/dom.js";
 import { bytes, count, duration, plural } from "/static/core/format.js";
@@ -21,13 +21,13 @@ export async function show(root, view) {
   const { id, tab = "" } = view.params;
   setTitle(`Broker ${id}`);
   const [path, session] = await Promise.all([cluster(address`/brokers/${id}`), getSession()]);
-  const broker = await get(path, { signal: view.signal });
+  const broker = await view.get(path);
   root.append(
     pageHead(`Broker ${id}`, { crumbs: [{ href: "/brokers", text: "Brokers" }], badge: h("span.muted", [`${broker.host}:${broker.port}`, broker.rack && `rack ${broker.rack}`].filter(Boolean).join(" · ")) }),
-    tabs(`Broker ${id}`, Object.entries(TABS).map(([name, [text]]) => ({ href: address`/brokers/${id}` + (name && `/${name}`), text }))),
+    tabs(`Broker ${id}`, address`/brokers/${id}`, Object.entries(TABS).map(([name, [text]]) => [name, text])),
   );
   const [, draw] = TABS[tab] ?? [null, () => empty("There is no such tab")];
-  root.append(await draw({ id, path, view, mayChange: session.may_change, of: (name) => get(address`/api/v1/brokers/${id}/${name}`, { signal: view.signal }) }));
+  root.append(await draw({ id, path, view, mayChange: session.may_change, of: (name) => view.get(address`/api/v1/brokers/${id}/${name}`) }));
 }
 
 // -- configuration ------------------------------------------------------------------------------------------------------
@@ -40,8 +40,8 @@ async function configuration({ id, path, view, mayChange, of }) {
 
   async function alter(scope, change) {
     const where = scope === "all" ? cluster_path : `${path}/configs:alter`;
-    await request("POST", where, { body: { data: [change], validate_only: true } });
-    await request("POST", where, { body: { data: [change] } });
+    await post(where, { data: [change], validate_only: true });
+    await post(where, { data: [change] });
     await load();
   }
 
@@ -94,7 +94,7 @@ async function logDirs({ view, of }) {
 }
 
 async function partitions({ path, view }) {
-  const { data } = await get(`${path}/partition-replicas`, { signal: view.signal });
+  const { data } = await view.get(`${path}/partition-replicas`);
   const table = new Table({
     caption: "Replicas on this broker", view, key: (one) => `${one.topic_name}-${one.partition_id}`, nothing: "No partition has a replica here.",
     columns: [
@@ -182,7 +182,7 @@ async function logLevels({ id, view, mayChange, of }) {
     table.update(Object.entries(levels).filter(([name]) => has(name)));
   };
   async function set(logger, level) {
-    await attempt(() => request("POST", address`/api/v1/brokers/${id}/log-levels`, { body: { data: [{ logger, level }] } }), level ? `${logger} logs ${level} now, until the broker stops.` : `${logger} has the level of the logger above it now.`);
+    await attempt(() => post(address`/api/v1/brokers/${id}/log-levels`, { data: [{ logger, level }] }), level ? `${logger} logs ${level} now, until the broker stops.` : `${logger} has the level of the logger above it now.`);
     ({ levels } = await of("log-levels"));
     draw();
   }

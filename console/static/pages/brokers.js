@@ -1,8 +1,8 @@
 // All brokers, elections, and partitions that are being moved.
 
-import { address, get, getSession, request } from "/static/core/api.js";
+import { address, get, getSession, post } from "/static/core/api.js";
 import { confirmDialog, field, formDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace, textInput } from "/static/core/dom.js";
 import { bytes, count, plural } from "/static/core/format.js";
 import { addCommands } from "/static/core/palette.js";
 import { badge, brokerLink, pageHead, PARTITION, partitionName, problems } from "/static/core/parts.js";
@@ -22,7 +22,7 @@ export async function show(root, view) {
   const table = brokersTable(view);
   let brokers = [];
   async function load() {
-    const found = await get("/api/v1/brokers", { signal: view.signal });
+    const found = await view.get("/api/v1/brokers");
     brokers = found.brokers;
     table.update(brokers);
     replace(notes, problems(found.problems));
@@ -76,7 +76,7 @@ function movesSection(view, mayChange) {
   const unknown = h("p.muted.small");
   const all = h("button", { hidden: true, disabled: !mayChange, onclick: () => cancel(now) }, "Cancel all…");
   async function load() {
-    const found = await get("/api/v1/reassignments", { signal: view.signal });
+    const found = await view.get("/api/v1/reassignments");
     now = found.moves;
     replace(unknown, found.problems.join(" "));
     all.hidden = now.length < 2;
@@ -90,7 +90,7 @@ function movesSection(view, mayChange) {
       consequence: "The partitions keep the replicas that they had before. What the new replicas have copied is deleted.",
       action: "Cancel the move",
       submit: async () => {
-        const found = await request("POST", "/api/v1/reassignments:cancel", { body: { partitions } });
+        const found = await post("/api/v1/reassignments:cancel", { partitions });
         tell(found, "cancelled");
         again();
       },
@@ -105,7 +105,7 @@ function tell({ done, failed }, what) {
 }
 
 function electionDialog(done) {
-  const typed = h("input", { autocomplete: "off", spellcheck: "false" });
+  const typed = textInput();
   const confirm = field("Type unclean to confirm", typed);
   const radio = (value, text, help) => h("label.row", h("input", { type: "radio", name: "type", value, checked: value === "preferred", onchange: () => choose(value) }), h("span.grow", text, h("br"), h("span.muted.small", help)));
   const choose = (value) => (confirm.hidden = value !== "unclean");
@@ -121,7 +121,7 @@ function electionDialog(done) {
     submit: async (data) => {
       const type = data.get("type");
       if (type === "unclean" && typed.value !== "unclean") throw new Error("Type unclean: records may be lost.");
-      tell(await request("POST", "/api/v1/elections", { body: { type } }), "a leader was elected");
+      tell(await post("/api/v1/elections", { type }), "a leader was elected");
       await done();
     },
   });
@@ -129,11 +129,11 @@ function electionDialog(done) {
 
 // Asks what to move, shows the plan, and starts it.
 function moveDialog(brokers, started) {
-  const topic = h("input", { name: "topic", required: true, list: "move-topics", autocomplete: "off", spellcheck: "false", oninput: () => forget() });
+  const topic = textInput({ name: "topic", required: true, list: "move-topics", oninput: () => forget() });
   const names = h("datalist", { id: "move-topics" });
   attempt(async () => {
     const { topics } = await get("/api/v1/topics");
-    replace(names, topics.slice(0, 1000).map((one) => h("option", { value: one.name })));
+    replace(names, options(topics.slice(0, 1000).map((one) => one.name)));
   });
   const factor = h("input", { name: "factor", type: "number", min: 1, max: brokers.length, placeholder: "as it is", oninput: () => forget() });
   const boxes = brokers.map((one) => h("label.row", h("input", { type: "checkbox", name: "broker", value: one.broker_id, checked: true, onchange: () => forget() }), `Broker ${one.broker_id}`));
@@ -150,7 +150,7 @@ function moveDialog(brokers, started) {
     submit: async (data) => {
       const body = { topic: topic.value, brokers: data.getAll("broker").map(Number), replication_factor: factor.value ? Number(factor.value) : null, dry_run: !isPlanned };
       if (!body.brokers.length) throw new Error("Choose at least one broker.");
-      const found = await request("POST", "/api/v1/reassignments", { body });
+      const found = await post("/api/v1/reassignments", body);
       if (isPlanned) {
         if (found.failed.length) throw new Error(found.failed[0].error);
         toast(`${plural(found.moves.length, "partition")} of ${topic.value} ${found.moves.length === 1 ? "moves" : "move"}.`, { link: { href: address`/topics/${topic.value}`, text: "Show the topic" } });

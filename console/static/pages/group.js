@@ -31,7 +31,7 @@ export async function show(root, view) {
   if (!TABS[tab]) return root.append(empty(`A group has no page ${tab}`, h("a", { href: address`/groups/${name}` }, "Go to the group")));
   let group;
   try {
-    group = await get(path, { signal: view.signal });
+    group = await view.get(path);
   } catch (error) {
     if (error.status !== 404) throw error;
     return root.append(empty(`There is no group ${name}`, h("a", { href: "/groups" }, "All groups")));
@@ -55,7 +55,7 @@ export async function show(root, view) {
   root.append(
     pageHead(name, { crumbs: [{ href: "/groups", text: "Groups" }], actions, badge: badgePlace }),
     h("div.stack", notices, top, h("div",
-      tabs("Group", Object.entries(TABS).map(([key, [text]]) => ({ href: address`/groups/${name}` + (key === "members" ? "" : `/${key}`), text }))), body)));
+      tabs("Group", address`/groups/${name}`, Object.entries(TABS).map(([key, [text]]) => [key, text])), body)));
   draw();
   const lost = (error) => replace(notices, problems([error.status === 404 ? `Group ${name} does not exist any more.` : error.message]));
   const ask = poll(PERIOD_MS, async (signal) => ((group = await get(path, { signal })), draw()), view.signal, lost);

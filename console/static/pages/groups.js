@@ -17,7 +17,7 @@ export const stateBadge = (state) => badge(state || "unknown", STATES[state] ?? 
 
 export async function show(root, view) {
   setTitle("Groups");
-  let listed = await get("/api/v1/groups", { signal: view.signal });
+  let listed = await view.get("/api/v1/groups");
   let lags = new Map();
   let unknown = [];
   const table = new Table({ columns: columns(), key: (row) => row.group_id, caption: "Groups", view, nothing: "No group has these words." });

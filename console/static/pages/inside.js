@@ -27,7 +27,7 @@ export async function show(root, view) {
     root.append(empty("There is no such view", h("p", h("a", { href: "/inside" }, "Go to the registry"))));
     return;
   }
-  root.append(tabs("Views", Object.entries(VIEWS).map(([path, { text }]) => ({ href: path === "registry" && !view.params.view ? "/inside" : `/inside/${path}`, text }))));
+  root.append(tabs("Views", "/inside", Object.entries(VIEWS).map(([path, { text }]) => [path, text])));
   const body = h("div");
   root.append(body);
   await (await VIEWS[name].load()).show(body, view);

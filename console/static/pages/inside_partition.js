@@ -1,7 +1,7 @@
 // The form that chooses a partition, for the views about one.
 
 import { cluster, get } from "/static/core/api.js";
-import { h } from "/static/core/dom.js";
+import { h, options, textInput } from "/static/core/dom.js";
 import { navigate } from "/static/core/router.js";
 
 const OFFERED = 1000;
@@ -10,7 +10,7 @@ const OFFERED = 1000;
 export async function partitionForm(view) {
   const { data } = await get(await cluster("/topics"), { signal: view.signal });
   const names = data.map((one) => one.topic_name);
-  const topic = h("input", { id: "inside-topic", list: "inside-topics", autocomplete: "off", spellcheck: "false", value: view.query.get("topic") ?? "", required: true });
+  const topic = textInput({ id: "inside-topic", list: "inside-topics", value: view.query.get("topic") ?? "", required: true });
   const partition = h("input", { id: "inside-partition", type: "number", min: 0, max: 999999, value: view.query.get("partition") ?? "0" });
   const go = (event) => {
     event.preventDefault();
@@ -18,6 +18,6 @@ export async function partitionForm(view) {
     view.refresh();
   };
   return h("form.card.row", { onsubmit: go, "aria-label": "Partition" },
-    h("label", { for: "inside-topic" }, "Topic"), topic, h("datalist", { id: "inside-topics" }, names.slice(0, OFFERED).map((name) => h("option", { value: name }))),
+    h("label", { for: "inside-topic" }, "Topic"), topic, h("datalist", { id: "inside-topics" }, options(names.slice(0, OFFERED))),
     h("label", { for: "inside-partition" }, "Partition"), partition, h("button.primary", "Show"));
 }

@@ -1,7 +1,7 @@
 // The registry tree: the nodes on the way to the chosen one with their children, and the chosen one in detail. Live: the
 // server tells which of them have changed.
 
-import { ApiError, events, get, withQuery } from "/static/core/api.js";
+import { ApiError, events, withQuery } from "/static/core/api.js";
 import { h, replace, setText } from "/static/core/dom.js";
 import { bytes, clockTime, count, plural, time } from "/static/core/format.js";
 import { badge, copyButton, facts } from "/static/core/parts.js";
@@ -35,7 +35,7 @@ export async function show(root, view) {
   async function read(path) {
     const contains = path === chosen() ? view.query.get("contains") : null;
     try {
-      nodes.set(path, await get("/api/v1/inside/registry", { query: { path, contains }, signal: view.signal }));
+      nodes.set(path, await view.get("/api/v1/inside/registry", { path, contains }));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       nodes.set(path, { path, error, children: [] });

@@ -1,6 +1,6 @@
 // Replication of a partition, live: how far each replica is; and the way of one record from the socket to its commit.
 
-import { events, get, getSession, request, withQuery } from "/static/core/api.js";
+import { events, getSession, request, withQuery } from "/static/core/api.js";
 import { h, newId, replace, setAttribute, setText, svg } from "/static/core/dom.js";
 import { count, duration } from "/static/core/format.js";
 import { badge, facts, plainTable } from "/static/core/parts.js";
@@ -20,7 +20,7 @@ export async function show(root, view) {
   }
   const load = async () => {
     try {
-      const state = await get(API, { query, signal: view.signal });
+      const state = await view.get(API, query);
       const { may_change } = await getSession();
       const picture = new Picture(state);
       const live = h("span", { role: "status" }, badge("live", "good"));

@@ -1,6 +1,5 @@
 // The files of a partition on this broker: segments, batches, indexes, and the search of an offset step by step.
 
-import { get } from "/static/core/api.js";
 import { h, replace, svg } from "/static/core/dom.js";
 import { bytes, count, plural, time } from "/static/core/format.js";
 import { badge, facts, plainTable } from "/static/core/parts.js";
@@ -30,7 +29,7 @@ export async function show(root, view) {
       return;
     }
     try {
-      const found = await get(API, { query: { ...asked(), first: value("first") }, signal: view.signal });
+      const found = await view.get(API, { ...asked(), first: value("first") });
       if (found.directory === null) {
         replace(body, empty(`This broker (${found.broker_id}) does not have ${value("topic")}-${value("partition") ?? 0}`,
           h("p", `It is on ${plural(found.replicas.length, "broker")}: ${found.replicas.join(", ")}. The console of each of them shows its copy.`)));
@@ -50,8 +49,8 @@ export async function show(root, view) {
     const query = { ...asked(), segment };
     try {
       const page = kind === "batches"
-        ? await get(`${API}/batches`, { query: { ...query, position: value("position") }, signal: view.signal })
-        : await get(`${API}/index`, { query: { ...query, index: kind, first: value("entry") }, signal: view.signal });
+        ? await view.get(`${API}/batches`, { ...query, position: value("position") })
+        : await view.get(`${API}/index`, { ...query, index: kind, first: value("entry") });
       replace(detail, h("section.card.stack", { "aria-label": `Segment ${segment}` },
         h("div.row", h("h2", `Segment ${segment}`),
           Object.entries(KINDS).map(([name, text]) => h("button", { class: name === kind ? "primary" : null, "aria-pressed": String(name === kind), onclick: () => setQuery({ show: name, position: null, entry: null }) }, text))),
@@ -74,7 +73,7 @@ export async function show(root, view) {
       return;
     }
     try {
-      const found = await get(`${API}/search`, { query: { ...asked(), offset: value("offset") }, signal: view.signal });
+      const found = await view.get(`${API}/search`, { ...asked(), offset: value("offset") });
       stopSearch = searchSteps(place, found, view);
     } catch (error) {
       if (!view.signal.aborted) replace(place, h("p.notice", { role: "alert" }, error.message));

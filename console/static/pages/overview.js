@@ -1,6 +1,6 @@
 // The overview: health in one sentence, rates of the last hour, what needs a look, and what changed recently.
 
-import { address, get } from "/static/core/api.js";
+import { address } from "/static/core/api.js";
 import { Chart } from "/static/core/chart.js";
 import { h, replace, setText } from "/static/core/dom.js";
 import { bytes, clockTime, count, plural, rate, time } from "/static/core/format.js";
@@ -13,7 +13,7 @@ const PERIOD_MS = 5000;
 export async function show(root, view) {
   setTitle("Overview");
   const page = parts();
-  const load = async () => update(page, await get("/api/v1/overview", { signal: view.signal }));
+  const load = async () => update(page, await view.get("/api/v1/overview"));
   await load();
   poll(PERIOD_MS, async () => {
     await load();

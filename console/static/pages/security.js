@@ -21,5 +21,5 @@ export async function show(root, view) {
   const body = h("div.stack");
   const head = pageHead("Security");
   await module.show(body, view, session.may_change, (...buttons) => head.lastChild.append(...buttons));
-  root.append(head, tabs("Security", Object.entries(TABS).map(([key, [text]]) => ({ href: key === "users" ? "/security" : `/security/${key}`, text }))), body);
+  root.append(head, tabs("Security", "/security", Object.entries(TABS).map(([key, [text]]) => [key, text])), body);
 }

@@ -32,7 +32,7 @@ export async function show(root, view) {
   loaded.catch(() => {}); // awaited below
   let topic;
   try {
-    topic = await get(address`/api/v1/topics/${name}`, { signal: view.signal });
+    topic = await view.get(address`/api/v1/topics/${name}`);
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error;
     root.append(noTopic(name));
@@ -41,11 +41,10 @@ export async function show(root, view) {
   const panel = h("div");
   const numbers = h("div.topic-facts");
   watchNumbers(numbers, topic, view.signal);
-  const pathOf = (path) => address`/topics/${name}/${path}`;
   root.append(
     pageHead(name, { crumbs: [{ href: "/topics", text: "Topics" }], badge: [topic.is_internal && badge("internal"), health(topic)] }),
     numbers,
-    tabs("Topic", TABS.map(([path, text], index) => ({ href: index || view.params.tab ? pathOf(path) : address`/topics/${name}`, text }))),
+    tabs("Topic", address`/topics/${name}`, TABS),
     panel,
   );
   try {

@@ -1,6 +1,6 @@
 // One transactional id: its producer, its open transaction, and what that holds back.
 
-import { address, get } from "/static/core/api.js";
+import { address } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { count, duration, time } from "/static/core/format.js";
 import { brokerLink, facts, pageHead, PARTITION, partitionName, problems } from "/static/core/parts.js";
@@ -26,7 +26,7 @@ export async function show(root, view) {
     ],
   });
   async function load() {
-    const found = await get(address`/api/v1/transactions/${id}`, { signal: view.signal });
+    const found = await view.get(address`/api/v1/transactions/${id}`);
     const isOpen = found.start_time_ms !== null;
     replace(state, stateBadge(found.state));
     replace(notes, problems(found.problems));

@@ -1,8 +1,8 @@
 // Transactional ids by state and age, and hanging transactions.
 
-import { address, get, getSession, request } from "/static/core/api.js";
+import { address, getSession, post } from "/static/core/api.js";
 import { formDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace } from "/static/core/dom.js";
 import { count, duration, plural, time } from "/static/core/format.js";
 import { badge, brokerLink, pageHead, PARTITION, problems } from "/static/core/parts.js";
 import { poll } from "/static/core/poll.js";
@@ -40,14 +40,14 @@ export async function show(root, view) {
     const wanted = view.query.get("state") ?? "";
     const states = [...new Set([...all.map((one) => one.state), ...(wanted ? [wanted] : [])])].sort();
     const shown = ["", ...states].join();
-    if (state.dataset.shown !== shown) replace(state, h("option", { value: "" }, "All states"), states.map((one) => h("option", { value: one }, one)));
+    if (state.dataset.shown !== shown) replace(state, options([["", "All states"], ...states]));
     state.dataset.shown = shown;
     state.value = wanted;
     const has = words.matcher();
     table.update(all.filter((one) => (!wanted || one.state === wanted) && has(`${one.transactional_id} ${one.producer_id}`)));
   }
   async function load() {
-    const found = await get("/api/v1/transactions", { signal: view.signal });
+    const found = await view.get("/api/v1/transactions");
     all = found.transactions;
     replace(notes, problems(found.problems));
     draw();
@@ -71,7 +71,7 @@ function hanging(view, mayChange) {
     button.disabled = true;
     const done = loading(body, "Searching…");
     try {
-      const found = await get("/api/v1/hanging-transactions", { query: { max_timeout_minutes: minutes.value }, signal: view.signal });
+      const found = await view.get("/api/v1/hanging-transactions", { max_timeout_minutes: minutes.value });
       replace(body, result(found));
     } catch (error) {
       if (!view.signal.aborted) replace(body, failed(error, search));
@@ -98,7 +98,7 @@ function hanging(view, mayChange) {
   }
   async function abort({ topic, partition, producer_id, producer_epoch, start_offset }) {
     const asked = { topic, partition, producer_id, producer_epoch, start_offset };
-    const ask = (dry_run) => request("POST", "/api/v1/hanging-transactions:abort", { body: { ...asked, dry_run } });
+    const ask = (dry_run) => post("/api/v1/hanging-transactions:abort", { ...asked, dry_run });
     let planned;
     try {
       planned = await ask(true);

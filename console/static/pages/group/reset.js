@@ -1,6 +1,6 @@
 // Resets the committed offsets of a group. First it shows old and new offsets; only these are then committed.
 
-import { address, request } from "/static/core/api.js";
+import { address, post } from "/static/core/api.js";
 import { h, replace } from "/static/core/dom.js";
 import { count, NOTHING, plural } from "/static/core/format.js";
 import { partitionName, plainTable } from "/static/core/parts.js";
@@ -73,7 +73,7 @@ export function show(root, { query, group, path, may, refresh }) {
     event.preventDefault();
     button.disabled = true;
     try {
-      const found = await request("POST", `${path}/offsets:plan`, { body: asked() });
+      const found = await post(`${path}/offsets:plan`, asked());
       replace(outcome, shownPlan(found, apply));
     } catch (error) {
       replace(outcome, failed(error));
@@ -83,7 +83,7 @@ export function show(root, { query, group, path, may, refresh }) {
 
   async function apply(changes) {
     const body = changes.map(({ topic: name, partition, current, new: offset }) => ({ topic: name, partition, offset, current }));
-    const isDone = await attempt(() => request("POST", `${path}/offsets:apply`, { body: { offsets: body } }));
+    const isDone = await attempt(() => post(`${path}/offsets:apply`, { offsets: body }));
     if (!isDone) return;
     replace(outcome);
     const back = changes.map((one) => ({ ...one, current: one.new, new: one.current }));

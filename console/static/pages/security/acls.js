@@ -1,8 +1,8 @@
 // Access control lists: search, add with a preview, delete with a preview and a way back.
 
-import { cluster, get, request, withQuery } from "/static/core/api.js";
+import { cluster, post, request, withQuery } from "/static/core/api.js";
 import { field, formDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace, textInput } from "/static/core/dom.js";
 import { plural } from "/static/core/format.js";
 import { badge } from "/static/core/parts.js";
 import { attempt, toast } from "/static/core/toast.js";
@@ -27,7 +27,7 @@ export async function show(root, view, may, addActions) {
   const removeShown = h("button.danger", { onclick: () => remove(list.shown()) }, "Delete these…");
   const list = await listing(root, view, {
     caption: "ACLs", key: (acl) => FIELDS.map((name) => acl[name]).join("\n"), nothing: "There is no ACL, or none has these words.",
-    load: async () => (await get(path, { signal: view.signal })).data,
+    load: async () => (await view.get(path)).data,
     text: sentence,
     filters: [["resource", "All resources", Object.keys(OPERATIONS), (acl) => acl.resource_type], ["permission", "Allow and deny", ["ALLOW", "DENY"], (acl) => acl.permission]],
     missing: [["SECURITY_DISABLED", "This cluster has no authorizer", "Everybody who can connect may do everything. The setting authorizer.class.name of the brokers enables ACLs.", "access-control-lists"]],
@@ -44,7 +44,7 @@ export async function show(root, view, may, addActions) {
   });
   if (may && list) addActions(addButton("Add ACLs…"));
 
-  const create = (acls) => request("POST", `${path}:batch`, { body: { data: acls.map(only) } });
+  const create = (acls) => post(`${path}:batch`, { data: acls.map(only) });
 
   function remove(acls) {
     if (!acls.length) return toast("No ACL is shown: there is nothing to delete.", { kind: "bad" });
@@ -82,9 +82,9 @@ export async function show(root, view, may, addActions) {
 // The fields of new ACLs. Returns { content, wanted(): the ACLs that they describe, start() }.
 function aclForm(who) {
   const changed = { onchange: () => draw(), oninput: () => draw() };
-  const text = (value, more = {}) => h("input", { type: "text", autocomplete: "off", spellcheck: "false", value, ...changed, ...more });
+  const text = (value, more = {}) => textInput({ value, ...changed, ...more });
   const select = (...children) => h("select", changed, children);
-  const kind = select(h("option", { value: "producer" }, "What a producer needs"), h("option", { value: "consumer" }, "What a consumer needs"), h("option", { value: "one" }, "One operation"));
+  const kind = select(options([["producer", "What a producer needs"], ["consumer", "What a consumer needs"], ["one", "One operation"]]));
   const principal = text(who, { required: true });
   const host = text("*", { required: true });
   const permission = select(option("ALLOW"), option("DENY"));

@@ -1,6 +1,6 @@
 // What the tabs have in common: a table with a search, asked again and again, and why there is none.
 
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace } from "/static/core/dom.js";
 import { poll } from "/static/core/poll.js";
 import { setQuery } from "/static/core/router.js";
 import { searchField } from "/static/core/search.js";
@@ -20,7 +20,7 @@ export async function listing(root, view, { caption, columns, key, nothing, load
   const table = new Table({ caption, columns, key, nothing, view });
   const words = searchField(view, `Search ${caption}`, { placeholder: "Search", grows: true });
   const choices = filters.map(([name, label, values]) => {
-    const node = h("select", { "aria-label": label, onchange: () => setQuery({ [name]: node.value }) }, h("option", { value: "" }, label), values.map(option));
+    const node = h("select", { "aria-label": label, onchange: () => setQuery({ [name]: node.value }) }, options([["", label]]), values.map(option));
     return node;
   });
   const problem = h("div", { hidden: true });

@@ -1,8 +1,8 @@
 // Quotas of users, client ids and addresses: set, change, remove, with the difference before and a way back after.
 
-import { get, request } from "/static/core/api.js";
+import { get, post } from "/static/core/api.js";
 import { field, formDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace } from "/static/core/dom.js";
 import { bytes, count } from "/static/core/format.js";
 import { attempt, toast } from "/static/core/toast.js";
 import { actionColumn, addButton, added, buttons, listing } from "/static/pages/security/listing.js";
@@ -25,7 +25,7 @@ const named = (one) => typesOf(one).map((type) => (one[type] === null ? `every o
 export async function show(root, view, may, addActions) {
   const list = await listing(root, view, {
     caption: "quotas", key: named, nothing: "There is no quota, or none has these words.",
-    load: async () => (await get("/api/v1/quotas", { signal: view.signal })).entities,
+    load: async () => (await view.get("/api/v1/quotas")).entities,
     text: named,
     missing: [["DescribeClientQuotas", "This cluster has no API for quotas", "Brokers have it from Kafka 2.6 on.", "quotas"]],
     open: may ? () => edit(null) : null,
@@ -41,7 +41,7 @@ export async function show(root, view, may, addActions) {
 
   // Applies values (null: remove) and offers the way back to those of before.
   async function apply(entity, values, before) {
-    const send = (quotas) => request("POST", "/api/v1/quotas:alter", { body: { ...entityOf(entity), quotas } });
+    const send = (quotas) => post("/api/v1/quotas:alter", { ...entityOf(entity), quotas });
     await send(values);
     const old = Object.fromEntries(Object.keys(values).map((key) => [key, before[key] ?? null]));
     toast(`The quotas of ${named(entity)} are changed.`, { undo: () => attempt(async () => (await send(old), list.ask()), `The quotas of ${named(entity)} are as before.`) });
@@ -64,7 +64,7 @@ export async function show(root, view, may, addActions) {
       for (const key of Object.keys(QUOTAS)) inputs[key].parentNode.hidden = (key === "connection_creation_rate") !== used.includes("ip");
       replace(preview, difference(before(), values()));
     };
-    const kind = h("select", { onchange: draw }, h("option", { value: "user" }, "A user"), h("option", { value: "client_id" }, "A client id"), h("option", { value: "both" }, "A client id of a user"), h("option", { value: "ip" }, "An address"));
+    const kind = h("select", { onchange: draw }, options([["user", "A user"], ["client_id", "A client id"], ["both", "A client id of a user"], ["ip", "An address"]]));
     const text = (value, more) => h("input", { value, autocomplete: "off", oninput: draw, ...more });
     const names = Object.fromEntries(Object.keys(TYPES).map((type) => [type, text("", { type: "text", placeholder: "every other" })]));
     const inputs = Object.fromEntries(Object.keys(QUOTAS).map((key) => [key, text(one?.quotas[key] ?? "", { type: "number", min: 0, step: "any" })]));

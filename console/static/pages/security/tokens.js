@@ -1,8 +1,8 @@
 // Delegation tokens: create, renew, expire. The secret is shown once, when the token is created.
 
-import { address, get, request } from "/static/core/api.js";
+import { address, post } from "/static/core/api.js";
 import { field, formDialog } from "/static/core/dialog.js";
-import { h } from "/static/core/dom.js";
+import { h, textInput } from "/static/core/dom.js";
 import { time } from "/static/core/format.js";
 import { copyButton } from "/static/core/parts.js";
 import { attempt, toast } from "/static/core/toast.js";
@@ -18,7 +18,7 @@ export async function show(root, view, may, addActions) {
   const list = await listing(root, view, {
     caption: "delegation tokens", key: (one) => one.token_id, nothing: "There is no delegation token that you may see, or none has these words.",
     load: async () => {
-      const found = await get(PATH, { signal: view.signal });
+      const found = await view.get(PATH);
       mayEnd = may && found.may_end;
       return found.tokens;
     },
@@ -40,7 +40,7 @@ export async function show(root, view, may, addActions) {
   if (may && list) addActions(addButton("Create token…"));
 
   function create() {
-    const renewers = h("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "User:alice, User:bob" });
+    const renewers = textInput({ placeholder: "User:alice, User:bob" });
     const hours = h("input", { type: "number", min: 1, placeholder: "the brokers' maximum" });
     formDialog({
       title: "Create a delegation token", action: "Create token", closed: added,
@@ -51,7 +51,7 @@ export async function show(root, view, may, addActions) {
       ],
       submit: async () => {
         const names = renewers.value.split(",").map((one) => one.trim()).filter(Boolean);
-        const made = await request("POST", PATH, { body: { renewers: names, max_lifetime_ms: hours.value ? Number(hours.value) * HOUR_MS : null } });
+        const made = await post(PATH, { renewers: names, max_lifetime_ms: hours.value ? Number(hours.value) * HOUR_MS : null });
         setTimeout(() => showSecret(made)); // when this dialog is closed
         list.ask();
       },
@@ -71,7 +71,7 @@ export async function show(root, view, may, addActions) {
     });
   }
 
-  const end = (one, action) => request("POST", `${PATH}${address`/${one.token_id}`}/${action}`, { body: {} });
+  const end = (one, action) => post(`${PATH}${address`/${one.token_id}`}/${action}`, {});
 
   function renew(one) {
     attempt(async () => {

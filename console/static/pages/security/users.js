@@ -1,8 +1,8 @@
 // SCRAM users. A password is only sent: nothing shows it again.
 
-import { address, get, request } from "/static/core/api.js";
+import { address, post, request } from "/static/core/api.js";
 import { confirmDialog, field, formDialog } from "/static/core/dialog.js";
-import { h } from "/static/core/dom.js";
+import { h, textInput } from "/static/core/dom.js";
 import { count } from "/static/core/format.js";
 import { badge, copyButton } from "/static/core/parts.js";
 import { toast } from "/static/core/toast.js";
@@ -15,7 +15,7 @@ const LENGTH = 24;
 export async function show(root, view, may, addActions) {
   const list = await listing(root, view, {
     caption: "users", key: (one) => one.name, nothing: "No user has a SCRAM credential, or none has these words.",
-    load: async () => (await get("/api/v1/users", { signal: view.signal })).users,
+    load: async () => (await view.get("/api/v1/users")).users,
     text: (one) => one.name,
     missing: [["DescribeUserScramCredentials", "This cluster has no API for SCRAM users", "Brokers have it from Kafka 2.7 on.", "sasl-on-a-listener"]],
     open: may ? () => edit(null) : null,
@@ -40,7 +40,7 @@ export async function show(root, view, may, addActions) {
   }
 
   function edit(user) {
-    const name = h("input", { type: "text", required: true, autocomplete: "off", spellcheck: "false", maxlength: 255 });
+    const name = textInput({ required: true, maxlength: 255 });
     const password = h("input", { type: "password", required: true, autocomplete: "new-password", maxlength: 1024 });
     const iterations = h("input", { type: "number", min: 4096, max: 16384, value: user?.credentials[0]?.iterations ?? 4096 });
     const mechanisms = MECHANISMS.map((one) => h("input", { type: "checkbox", value: one, checked: !user || user.credentials.some((each) => each.mechanism === one) }));
@@ -60,7 +60,7 @@ export async function show(root, view, may, addActions) {
         const body = { password: password.value, mechanisms: chosen, iterations: Number(iterations.value) };
         const called = user ? user.name : name.value;
         if (user) await request("PUT", address`/api/v1/users/${called}`, { body });
-        else await request("POST", "/api/v1/users", { body: { name: called, ...body } });
+        else await post("/api/v1/users", { name: called, ...body });
         toast(user ? `The password of ${called} is changed.` : `The user ${called} can log in now.`, { link: user ? null : { href: `/security/acls?add=yes&principal=${encodeURIComponent(`User:${called}`)}`, text: "Allow it something" } });
         list.ask();
       },

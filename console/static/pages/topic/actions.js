@@ -2,7 +2,7 @@
 
 import { address, cluster, get, request } from "/static/core/api.js";
 import { confirmDialog, field, formDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace } from "/static/core/dom.js";
 import { count, plural } from "/static/core/format.js";
 import { toast } from "/static/core/toast.js";
 import { alter } from "/static/pages/topic/configuration.js";
@@ -71,7 +71,7 @@ export function addPartitions({ name, partitions }, done) {
 
 export async function configureTopics(topics, done) {
   const { settings } = await get("/api/v1/topic-settings");
-  const choice = h("select", { onchange: draw }, settings.map((one) => h("option", { value: one.name }, one.name)));
+  const choice = h("select", { onchange: draw }, options(settings.map((one) => one.name)));
   choice.value = "retention.ms";
   const reset = h("input", { type: "checkbox", onchange: () => draw() });
   const place = h("div");

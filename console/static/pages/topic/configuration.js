@@ -1,6 +1,6 @@
 // The settings of a topic: value, source and documentation; changed after a look at what differs.
 
-import { address, cluster, get, getSession, request } from "/static/core/api.js";
+import { address, cluster, getSession, post } from "/static/core/api.js";
 import { field, formDialog } from "/static/core/dialog.js";
 import { h, replace, setText } from "/static/core/dom.js";
 import { plural } from "/static/core/format.js";
@@ -24,7 +24,7 @@ export async function show(root, view, topic) {
   });
 
   function load() {
-    return get(address`/api/v1/topics/${topic.name}/settings`, { signal: view.signal }).then((found) => found.settings);
+    return view.get(address`/api/v1/topics/${topic.name}/settings`).then((found) => found.settings);
   }
 
   function draw() {
@@ -60,7 +60,7 @@ export async function show(root, view, topic) {
 
 export async function alter(topic, name, to) {
   const one = to === null ? { name, operation: "DELETE" } : { name, value: to, operation: "SET" };
-  await request("POST", await cluster(`${address`/topics/${topic}`}/configs:alter`), { body: { data: [one] } });
+  await post(await cluster(`${address`/topics/${topic}`}/configs:alter`), { data: [one] });
 }
 
 function columns(mayChange, change) {
@@ -102,7 +102,7 @@ function changeDialog(topic, row, isReset, submit) {
 }
 
 // What a change does, as lines taken away and added.
-export function difference(name, before, after, isReset = false) {
+function difference(name, before, after, isReset = false) {
   if (!isReset && before === after) return h("p.muted", "Nothing changes.");
   const told = (value) => (value === null ? "the brokers' value" : value || "(empty)");
   return h("div.diff.mono",

@@ -1,15 +1,15 @@
 // The form that creates a topic: checked while it is typed, by the cluster when it is sent.
 
-import { address, cluster, get, request } from "/static/core/api.js";
+import { address, cluster, get, post, request } from "/static/core/api.js";
 import { field, formDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, replace, textInput } from "/static/core/dom.js";
 import { attempt, toast } from "/static/core/toast.js";
 import { check, control, meaning } from "/static/pages/topic/settings.js";
 
 const MAX_NAME = 249;
 
 // Returns what is wrong with the name of a new topic, by Kafka's rules; null if nothing is.
-export function checkName(name, topics) {
+function checkName(name, topics) {
   if (!name) return "A topic needs a name.";
   if (name === "." || name === "..") return "A topic cannot be named . or ..";
   if (name.length > MAX_NAME) return `At most ${MAX_NAME} characters, not ${name.length}.`;
@@ -23,7 +23,7 @@ export function checkName(name, topics) {
 
 export async function createTopic({ topics, name, signal, done, opened, closed }) {
   const asked = Promise.all([cluster("/brokers").then((path) => get(path, { signal })), get("/api/v1/topic-settings", { signal })]);
-  const nameInput = h("input", { type: "text", value: name, required: true, autocomplete: "off", spellcheck: "false" });
+  const nameInput = textInput({ value: name, required: true });
   const partitions = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
   const factor = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
   const advanced = h("div.stack.choices");
@@ -57,7 +57,7 @@ export async function createTopic({ topics, name, signal, done, opened, closed }
     const body = { topic_name: topic, configs: [...chosen].map(([key, input]) => ({ name: key, value: input.value.trim() })) };
     if (partitions.value) body.partitions_count = Number(partitions.value);
     if (factor.value) body.replication_factor = Number(factor.value);
-    await request("POST", await cluster("/topics"), { body });
+    await post(await cluster("/topics"), body);
     toast(`Topic ${topic} was created.`, { link: { href: address`/topics/${topic}`, text: "Open" }, undo: () => undo(topic) });
     done();
   }

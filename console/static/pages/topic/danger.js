@@ -1,8 +1,8 @@
 // What destroys data of a topic: deleting records, deleting the topic. Each says first what it will do.
 
-import { address, get, getSession, request } from "/static/core/api.js";
+import { address, get, getSession, post } from "/static/core/api.js";
 import { confirmDialog, field } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace } from "/static/core/dom.js";
 import { count, plural } from "/static/core/format.js";
 import { navigate } from "/static/core/router.js";
 import { failed } from "/static/core/states.js";
@@ -25,8 +25,8 @@ export async function show(root, view, topic) {
 
 function deleteRecords(topic, disabled) {
   const until = h("select", { disabled, onchange: draw },
-    [["all", "All records"], ["time", "Records before a time"], ["offset", "Records before an offset"]].map(([value, text]) => h("option", { value }, text)));
-  const partition = h("select", h("option", { value: "" }, "all"), topic.states.map((one) => h("option", { value: String(one.partition) }, String(one.partition))));
+    options([["all", "All records"], ["time", "Records before a time"], ["offset", "Records before an offset"]]));
+  const partition = h("select", options([["", "all"], ...topic.states.map((one) => one.partition)]));
   const offset = h("input", { type: "text", inputmode: "numeric", value: "0" });
   const moment = h("input", { type: "datetime-local", step: "1" });
   const place = h("div.row");
@@ -91,7 +91,7 @@ function confirm(name, ranges, records) {
     action: `Delete ${plural(records, "record")}`,
     typed: name,
     async submit() {
-      await request("POST", `${address`/api/v1/topics/${name}`}/records:delete`, { body: { before: Object.fromEntries(ranges.map((one) => [one.partition, one.to])) } });
+      await post(`${address`/api/v1/topics/${name}`}/records:delete`, { before: Object.fromEntries(ranges.map((one) => [one.partition, one.to])) });
       toast(`${plural(records, "record")} of ${name} deleted.`, { link: { href: address`/topics/${name}/partitions`, text: "Partitions" } });
     },
   });

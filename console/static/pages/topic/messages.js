@@ -1,7 +1,7 @@
 // The records of a topic: pages in both directions, search, and the live tail. What is shown is in the query.
 
 import { address, events, get, withQuery } from "/static/core/api.js";
-import { h, replace, setText } from "/static/core/dom.js";
+import { h, options, replace, setText, textInput } from "/static/core/dom.js";
 import { count, plural, time } from "/static/core/format.js";
 import { addCommands } from "/static/core/palette.js";
 import { navigate, setQuery } from "/static/core/router.js";
@@ -74,8 +74,8 @@ class Messages {
   // -- the form -------------------------------------------------------------------------------------------------------
 
   makeForm() {
-    const select = (name, label, options) => labelled(label, h("select", { name }, options.map(([value, text]) => h("option", { value }, text))));
-    const input = (name, label, placeholder) => labelled(label, h("input", { name, placeholder, autocomplete: "off", spellcheck: "false" }));
+    const select = (name, label, list) => labelled(label, h("select", { name }, options(list)));
+    const input = (name, label, placeholder) => labelled(label, textInput({ name, placeholder }));
     const decoders = DECODERS.map((name) => [name === "auto" ? "" : name, name]);
     this.moment = h("input", { name: "number", "aria-label": "Offset", inputmode: "numeric", size: "12" });
     this.when = h("input", { name: "moment", type: "datetime-local", step: "1", "aria-label": "Time" });

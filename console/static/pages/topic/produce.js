@@ -1,8 +1,8 @@
 // Produces records to a topic: one from a form, which may begin as a copy of another record, or many that are pasted.
 
-import { address, cluster, get, getSession, request } from "/static/core/api.js";
+import { address, cluster, getSession, request } from "/static/core/api.js";
 import { field } from "/static/core/dialog.js";
-import { h, newId, replace } from "/static/core/dom.js";
+import { h, newId, options, replace } from "/static/core/dom.js";
 import { failed } from "/static/core/states.js";
 import { toast } from "/static/core/toast.js";
 import { produceMany } from "/static/pages/topic/produce_many.js";
@@ -27,7 +27,7 @@ async function copyOf(view, topic) {
   if (!place) return null;
   const [partition, offset] = place.split(":");
   try {
-    const record = await get(address`/api/v1/topics/${topic}/partitions/${partition}/records/${offset ?? ""}`, { query: EXACT, signal: view.signal });
+    const record = await view.get(address`/api/v1/topics/${topic}/partitions/${partition}/records/${offset ?? ""}`, EXACT);
     const isWhole = [record.key, record.value, ...record.headers.map((one) => one.value)].every((one) => !one?.is_truncated);
     return isWhole ? { record } : { problem: `Record ${place} is too large to be copied here.` };
   } catch (error) {
@@ -94,7 +94,7 @@ export function base64(text) {
 function oneRecord(topic, disabled, copied) {
   const key = new Content("Key", copied ? readable(copied.key) : { kind: "null", text: "" }, { disabled });
   const value = new Content("Value", copied ? readable(copied.value) : { kind: "text", text: "" }, { rows: 8, disabled });
-  const partition = h("select", { disabled }, h("option", { value: "" }, "by the key, or any"), topic.states.map((one) => h("option", { value: String(one.partition) }, String(one.partition))));
+  const partition = h("select", { disabled }, options([["", "by the key, or any"], ...topic.states.map((one) => one.partition)]));
   const moment = h("input", { type: "datetime-local", step: "0.001", disabled });
   const headers = h("div.stack");
   const problem = h("div");

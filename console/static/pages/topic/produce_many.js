@@ -2,7 +2,7 @@
 
 import { address, cluster, request } from "/static/core/api.js";
 import { field } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
+import { h, options, replace } from "/static/core/dom.js";
 import { count, plural } from "/static/core/format.js";
 import { toast } from "/static/core/toast.js";
 import { base64 } from "/static/pages/topic/produce.js";
@@ -13,8 +13,8 @@ const MOST_CHARACTERS = 1_000_000; // of one request; far below what the server 
 const MOST_SHOWN = 10;
 
 export function produceMany(topic, disabled, signal) {
-  const format = h("select", { disabled, onchange: look }, FORMATS.map(([value, text]) => h("option", { value }, text)));
-  const encoding = h("select", { disabled, onchange: look }, h("option", { value: "STRING" }, "text"), h("option", { value: "BINARY" }, "base64"));
+  const format = h("select", { disabled, onchange: look }, options(FORMATS));
+  const encoding = h("select", { disabled, onchange: look }, options([["STRING", "text"], ["BINARY", "base64"]]));
   const keeps = h("input", { type: "checkbox", disabled, onchange: look });
   const text = h("textarea", { rows: "8", spellcheck: "false", disabled, oninput: look });
   const file = h("input", { type: "file", disabled, onchange: open });

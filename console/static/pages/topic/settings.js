@@ -2,7 +2,7 @@
 //
 // rule: as /api/v1/topic-settings answers; null for a setting that this console does not know.
 
-import { h } from "/static/core/dom.js";
+import { h, options, textInput } from "/static/core/dom.js";
 import { bytes, count, duration } from "/static/core/format.js";
 
 const WHOLE = new Set(["INT", "LONG", "SHORT"]);
@@ -10,12 +10,12 @@ const WHOLE = new Set(["INT", "LONG", "SHORT"]);
 export function control(rule, value) {
   if (rule?.type === "BOOLEAN") return select(["true", "false"], value);
   if (rule?.choices && rule.type !== "LIST") return select(rule.choices, value);
-  return h("input", { type: "text", value: value ?? "", autocomplete: "off", spellcheck: "false", inputmode: WHOLE.has(rule?.type) ? "numeric" : null });
+  return textInput({ value: value ?? "", inputmode: WHOLE.has(rule?.type) ? "numeric" : null });
 }
 
 function select(choices, value) {
   const all = choices.includes(value) || value === null ? choices : [value, ...choices];
-  const node = h("select", all.map((one) => h("option", { value: one }, one)));
+  const node = h("select", options(all));
   if (value !== null) node.value = value;
   return node;
 }
