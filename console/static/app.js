@@ -1,11 +1,11 @@
 // The start of the console: navigation, palette, the page of the current path.
 
-import { COMMANDS } from "/static/commands.js";
-import { getSession } from "/static/core/api.js";
-import { h, replace } from "/static/core/dom.js";
-import { addCommands, startPalette } from "/static/core/palette.js";
-import { start } from "/static/core/router.js";
-import { NAVIGATION, ROUTES } from "/static/routes.js";
+import { COMMANDS } from "./commands.js";
+import { getSession } from "./core/api.js";
+import { h, replace } from "./core/dom.js";
+import { addCommands, startPalette } from "./core/palette.js";
+import { start } from "./core/router.js";
+import { NAVIGATION, ROUTES } from "./routes.js";
 
 async function showSession() {
   const { user, may_change, broker_id } = await getSession();

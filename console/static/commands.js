@@ -1,6 +1,6 @@
 // What the palette offers besides the pages: asked when it opens.
 
-import { address, get, getSession } from "/static/core/api.js";
+import { address, get, getSession } from "./core/api.js";
 
 export const COMMANDS = [topics, groups, changes, security, inside];
 
@@ -16,7 +16,7 @@ async function changes() {
 }
 
 async function groups() {
-  return (await import("/static/pages/groups.js")).groupCommands();
+  return (await import("./pages/groups.js")).groupCommands();
 }
 
 function security() {

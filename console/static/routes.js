@@ -12,16 +12,16 @@ export const NAVIGATION = [
 ];
 
 export const ROUTES = [
-  ["/", () => import("/static/pages/overview.js")],
-  ["/topics", () => import("/static/pages/topics.js")],
-  ["/topics/:topic/:tab?", () => import("/static/pages/topic.js")],
-  ["/brokers", () => import("/static/pages/brokers.js")],
-  ["/transactions", () => import("/static/pages/transactions.js")],
-  ["/transactions/:id", () => import("/static/pages/transaction.js")],
-  ["/brokers/:id/:tab?", () => import("/static/pages/broker.js")],
-  ["/security/:tab?", () => import("/static/pages/security.js")],
-  ["/inside/:view?", () => import("/static/pages/inside.js")],
-  ["/groups", () => import("/static/pages/groups.js")],
-  ["/groups/:group/:tab?", () => import("/static/pages/group.js")],
-  ["/api-docs/:tag?", () => import("/static/pages/api_docs.js")],
+  ["/", () => import("./pages/overview.js")],
+  ["/topics", () => import("./pages/topics.js")],
+  ["/topics/:topic/:tab?", () => import("./pages/topic.js")],
+  ["/brokers", () => import("./pages/brokers.js")],
+  ["/transactions", () => import("./pages/transactions.js")],
+  ["/transactions/:id", () => import("./pages/transaction.js")],
+  ["/brokers/:id/:tab?", () => import("./pages/broker.js")],
+  ["/security/:tab?", () => import("./pages/security.js")],
+  ["/inside/:view?", () => import("./pages/inside.js")],
+  ["/groups", () => import("./pages/groups.js")],
+  ["/groups/:group/:tab?", () => import("./pages/group.js")],
+  ["/api-docs/:tag?", () => import("./pages/api_docs.js")],
 ];

@@ -2,8 +2,8 @@
 //
 // series: { label, points: [[ms, value], …] }, at most six. format(value): with its unit.
 
-import { h, replace, svg } from "/static/core/dom.js";
-import { clockTime } from "/static/core/format.js";
+import { h, replace, svg } from "./dom.js";
+import { clockTime } from "./format.js";
 
 const WIDTH = 640; // until the width on the page is known
 const HEIGHT = 180;

@@ -1,12 +1,13 @@
 // Modal dialogs: a form with an action, and a question before an action that destroys something.
 
-import { h, newId, replace, setAttribute, textInput } from "/static/core/dom.js";
+import { h, newId, replace, setAttribute, textInput } from "./dom.js";
+import { failed } from "./parts.js";
 
 // Shows a form. submit: called with the form's FormData; the dialog closes when it returns, unless it returns false, and
 // shows the error if it throws. kind: "danger" for actions that destroy. Returns the dialog's element; `closed` runs when
 // it is closed.
 export function formDialog({ title, content, action, submit, kind = "", large = false, closed = () => {} }) {
-  const problem = h("p.notice", { "data-kind": "bad", role: "alert", hidden: true });
+  const problem = h("div");
   const button = h("button", { class: `primary ${kind}` }, action);
   const label = newId("dialog");
   const form = h(
@@ -19,18 +20,11 @@ export function formDialog({ title, content, action, submit, kind = "", large = 
   );
   const dialog = h("dialog", { class: large ? "large" : null, "aria-labelledby": label, onclose: end }, form);
 
-  async function send(event) {
+  function send(event) {
     event.preventDefault();
-    button.disabled = true;
-    problem.hidden = true;
-    try {
+    act(button, problem, async () => {
       if ((await submit(new FormData(form))) !== false) dialog.close();
-    } catch (error) {
-      replace(problem, error.message);
-      problem.hidden = false;
-    } finally {
-      button.disabled = false;
-    }
+    });
   }
 
   function end() {
@@ -42,6 +36,19 @@ export function formDialog({ title, content, action, submit, kind = "", large = 
   dialog.showModal();
   dialog.submitButton = button;
   return dialog;
+}
+
+// Runs an action whose button cannot be pressed again meanwhile. Shows in `place` why it failed.
+export async function act(button, place, action) {
+  button.disabled = true;
+  replace(place);
+  try {
+    await action();
+  } catch (error) {
+    replace(place, failed(error));
+  } finally {
+    button.disabled = false;
+  }
 }
 
 // Asks before something is destroyed. consequence: what the action will do, in a sentence. typed: the name that must be

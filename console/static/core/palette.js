@@ -1,7 +1,7 @@
 // The command palette: Ctrl+K or ⌘K, then type. Pages and modules add what it offers.
 
-import { h, newId, replace } from "/static/core/dom.js";
-import { navigate } from "/static/core/router.js";
+import { h, newId, replace } from "./dom.js";
+import { navigate } from "./router.js";
 
 const SHOWN = 12;
 const sources = [];

@@ -1,7 +1,8 @@
-// Parts that most pages have: the head, tabs, badges, facts, links, problems, tables that are not sorted.
+// Parts that most pages have: the head, tabs, badges, facts, links, problems, tables that are not sorted, and what stands
+// where content will be, cannot be, or is not.
 
-import { address } from "/static/core/api.js";
-import { h } from "/static/core/dom.js";
+import { address } from "./api.js";
+import { h, replace } from "./dom.js";
 
 // crumbs: links to where the page belongs, as { href, text }. Returns the head; `actions` are buttons at its end.
 export function pageHead(title, { crumbs = [], actions = [], badge = null } = {}) {
@@ -67,4 +68,28 @@ export function plainTable(caption, heads, body) {
   const head = ([text, kind]) => (text ? h("th", { scope: "col", class: kind }, text) : h("td"));
   return h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": caption },
     h("table", h("caption.visually-hidden", caption), h("thead", h("tr", heads.map((one) => head([one].flat())))), body));
+}
+
+const LOADING_AFTER_MS = 200;
+
+// Shows that something loads, if it takes longer than a moment. Returns the function that ends it.
+export function loading(node, text = "Loading…") {
+  const timer = setTimeout(() => replace(node, h("p.loading", { role: "status" }, text)), LOADING_AFTER_MS);
+  return () => clearTimeout(timer);
+}
+
+const BAD_REQUEST = 400;
+
+// What could not be shown, and why. A cluster that does not have something (400) will not have it at the next try either.
+export function failed(error, retry) {
+  return h(
+    "div.notice",
+    { "data-kind": "bad", role: "alert" },
+    h("p", error.message || String(error)),
+    retry && error.status !== BAD_REQUEST && h("p", h("button", { onclick: retry }, "Try again")),
+  );
+}
+
+export function empty(title, ...content) {
+  return h("div.empty", h("h3", title), content);
 }

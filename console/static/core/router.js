@@ -4,9 +4,9 @@
 // requests, timers and listeners of a page take it; view.get(path, query) is a request that does. If only the query
 // changes, `view.onquery` is called if the page has set it; otherwise the page is shown again.
 
-import { get } from "/static/core/api.js";
-import { failed, loading } from "/static/core/states.js";
-import { h, replace } from "/static/core/dom.js";
+import { get } from "./api.js";
+import { h, replace } from "./dom.js";
+import { failed, loading } from "./parts.js";
 
 let routes = [];
 let current = null;

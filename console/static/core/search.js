@@ -1,7 +1,7 @@
 // Search by words: all of them must be there, in any order.
 
-import { h } from "/static/core/dom.js";
-import { setQuery } from "/static/core/router.js";
+import { h } from "./dom.js";
+import { setQuery } from "./router.js";
 
 // Returns the function that tells whether a text has all words of another.
 export function matcher(wanted) {

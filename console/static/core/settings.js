@@ -1,12 +1,11 @@
 // Settings of a broker or topic: search, sources, documentation, and a change that shows its difference before it is made.
 
-import { formDialog, field } from "/static/core/dialog.js";
-import { h, options, replace, textInput } from "/static/core/dom.js";
-import { plural } from "/static/core/format.js";
-import { badge } from "/static/core/parts.js";
-import { setQuery } from "/static/core/router.js";
-import { searchField } from "/static/core/search.js";
-import { empty } from "/static/core/states.js";
+import { formDialog, field } from "./dialog.js";
+import { h, options, replace, textInput } from "./dom.js";
+import { plural } from "./format.js";
+import { badge, empty } from "./parts.js";
+import { setQuery } from "./router.js";
+import { searchField } from "./search.js";
 
 const SOURCES = {
   DEFAULT_CONFIG: "default", STATIC_BROKER_CONFIG: "server.properties", DYNAMIC_BROKER_CONFIG: "this broker",

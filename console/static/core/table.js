@@ -1,11 +1,11 @@
 // A table that sorts, and shows only the rows that are in view: ten thousand stay fluid.
 //
-// columns: { key, label, value: what it sorts by, a field of the row or a function of it; cell(row): text or nodes (default:
-// the value, as `format` writes it); number, wide (hidden on phones), title, head (the row's header cell) }. key(row): what
+// columns: { key, label, value: what it sorts by, a field of the row or a function of it (default: the field `key`, if there
+// is no cell); cell(row): text or nodes (default: the value, as `format` writes it); number, wide (hidden on phones), title, head (the row's header cell) }. key(row): what
 // identifies a row. Sort order is kept in the query (`sort=-size`), under `name` if a page has several tables.
 
-import { h, newId, replace, setAttribute } from "/static/core/dom.js";
-import { setQuery } from "/static/core/router.js";
+import { h, newId, replace, setAttribute } from "./dom.js";
+import { setQuery } from "./router.js";
 
 const ROW_PX = 38;
 const MARGIN_ROWS = 20;
@@ -102,7 +102,8 @@ export class Table {
   }
 }
 
-function withFunctions({ value, format = (shown) => shown, ...rest }) {
+function withFunctions({ format = (shown) => shown, ...rest }) {
+  const { value = rest.cell ? null : rest.key } = rest;
   const of = typeof value === "string" ? (row) => row[value] : value;
   return { cell: (row) => format(of(row)), ...rest, value: of };
 }

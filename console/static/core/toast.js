@@ -1,6 +1,6 @@
 // Short messages about what happened, with a link to it or a way back.
 
-import { h } from "/static/core/dom.js";
+import { h } from "./dom.js";
 
 const VISIBLE_MS = 8000;
 

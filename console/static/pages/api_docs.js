@@ -1,10 +1,9 @@
 // The description of the REST APIs, from their OpenAPI document.
 
-import { h, replace } from "/static/core/dom.js";
-import { badge, pageHead } from "/static/core/parts.js";
-import { setTitle } from "/static/core/router.js";
-import { searchField } from "/static/core/search.js";
-import { empty } from "/static/core/states.js";
+import { h, replace } from "../core/dom.js";
+import { badge, empty, pageHead, plainTable } from "../core/parts.js";
+import { setTitle } from "../core/router.js";
+import { searchField } from "../core/search.js";
 
 export async function show(root, view) {
   setTitle("API");
@@ -38,8 +37,7 @@ function operation(one, schemas) {
     h("summary", badge(one.method, one.method === "GET" ? "accent" : "warn"), " ", h("code", one.path), " ", h("span.muted", one.summary)),
     h("div.stack",
       h("p", one.description),
-      parameters.length > 0 && h("table", h("caption.visually-hidden", "Parameters"),
-        h("thead", h("tr", ["Parameter", "In", "Type"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", parameters)),
+      parameters.length > 0 && plainTable("Parameters", ["Parameter", "In", "Type"], h("tbody", parameters)),
       body && [h("h3", `Body: ${body}`), h("pre", JSON.stringify(schemas[body], null, 2))],
       h("h3", "Answers"), h("ul", answers)));
 }

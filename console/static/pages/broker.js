@@ -1,17 +1,16 @@
 // One broker: its settings, log directories, partitions, statistics, API versions and log levels.
 
-import { address, cluster, getSession, post } from "/static/core/api.js";
-import { confirmDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
-import { bytes, count, duration, plural } from "/static/core/format.js";
-import { badge, facts, pageHead, PARTITION, partitionLink, tabs } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setQuery, setTitle } from "/static/core/router.js";
-import { searchField } from "/static/core/search.js";
-import { editDialog, settingsList, sourceOf } from "/static/core/settings.js";
-import { empty } from "/static/core/states.js";
-import { Table } from "/static/core/table.js";
-import { attempt, toast } from "/static/core/toast.js";
+import { address, cluster, getSession, post } from "../core/api.js";
+import { confirmDialog } from "../core/dialog.js";
+import { h, replace } from "../core/dom.js";
+import { bytes, count, duration, plural } from "../core/format.js";
+import { badge, empty, facts, pageHead, PARTITION, partitionLink, tabs } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { setQuery, setTitle } from "../core/router.js";
+import { searchField } from "../core/search.js";
+import { editDialog, settingsList, sourceOf } from "../core/settings.js";
+import { Table } from "../core/table.js";
+import { attempt, toast } from "../core/toast.js";
 
 const TABS = { "": ["Configuration", configuration], "log-dirs": ["Log directories", logDirs], partitions: ["Partitions", partitions], statistics: ["Statistics", statistics], apis: ["API versions", apis], "log-levels": ["Log levels", logLevels] };
 const LEVELS = ["FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
@@ -123,8 +122,8 @@ async function statistics({ view, of }) {
   const table = new Table({
     caption: "Requests since the start of the broker", view, sort: "-requests", key: (one) => one.api,
     columns: [
-      { key: "api", label: "API", head: true, value: "api" },
-      { key: "requests", label: "Requests", number: true, value: "requests", format: count },
+      { key: "api", label: "API", head: true },
+      { key: "requests", label: "Requests", number: true, format: count },
       { key: "errors", label: "Errors", number: true, wide: true, value: "errors", cell: (one) => (one.errors ? badge(count(one.errors), "bad") : "0") },
       { key: "in", label: "Received", number: true, wide: true, value: "request_bytes", format: bytes },
       { key: "out", label: "Sent", number: true, wide: true, value: "response_bytes", format: bytes },
@@ -153,7 +152,7 @@ async function apis({ view, of }) {
     caption: "APIs of this broker", view, key: (one) => one.api_key,
     columns: [
       { key: "key", label: "Key", number: true, value: "api_key" },
-      { key: "name", label: "API", head: true, value: "name" },
+      { key: "name", label: "API", head: true },
       { key: "versions", label: "Versions", number: true, value: "highest", cell: (one) => (one.lowest === one.highest ? String(one.lowest) : `${one.lowest} to ${one.highest}`) },
     ],
   });

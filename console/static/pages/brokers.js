@@ -1,15 +1,15 @@
 // All brokers, elections, and partitions that are being moved.
 
-import { address, get, getSession, post } from "/static/core/api.js";
-import { confirmDialog, field, formDialog } from "/static/core/dialog.js";
-import { h, options, replace, textInput } from "/static/core/dom.js";
-import { bytes, count, plural } from "/static/core/format.js";
-import { addCommands } from "/static/core/palette.js";
-import { badge, brokerLink, pageHead, PARTITION, partitionName, problems } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setTitle } from "/static/core/router.js";
-import { Table } from "/static/core/table.js";
-import { attempt, toast } from "/static/core/toast.js";
+import { address, get, getSession, post } from "../core/api.js";
+import { confirmDialog, field, formDialog } from "../core/dialog.js";
+import { h, options, replace, textInput } from "../core/dom.js";
+import { bytes, count, plural } from "../core/format.js";
+import { addCommands } from "../core/palette.js";
+import { badge, brokerLink, pageHead, PARTITION, partitionName, problems } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { setTitle } from "../core/router.js";
+import { Table } from "../core/table.js";
+import { attempt, toast } from "../core/toast.js";
 
 const PERIOD_MS = 5000;
 const MOVES_PERIOD_MS = 2000;
@@ -49,14 +49,14 @@ function brokersTable(view) {
         one.is_alive ? brokerLink(one.broker_id) : `Broker ${one.broker_id}`,
         " ", one.is_controller && badge("controller", "accent"), !one.is_alive && badge("not alive", "bad")].filter(Boolean) },
       { key: "address", label: "Address", wide: true, value: (one) => (one.host === null ? null : `${one.host}:${one.port}`) },
-      { key: "rack", label: "Rack", wide: true, value: "rack" },
+      { key: "rack", label: "Rack", wide: true },
       { key: "leaders", label: "Leaders", number: true, title: "Partitions that it leads", value: "leaders", cell: (one) =>
         (one.leaders === one.preferred_leaders ? count(one.leaders) : `${count(one.leaders)} of ${count(one.preferred_leaders)} preferred`) },
-      { key: "replicas", label: "Replicas", number: true, wide: true, value: "replicas", format: count },
+      { key: "replicas", label: "Replicas", number: true, wide: true, format: count },
       { key: "behind", label: "Out of sync", number: true, value: "out_of_sync", cell: (one) => (one.out_of_sync ? badge(count(one.out_of_sync), "warn") : "0") },
       { key: "size", label: "Size", number: true, value: "size_bytes", format: bytes },
       { key: "dirs", label: "Log directories", number: true, wide: true, value: "log_dirs", cell: (one) => (one.failed_log_dirs ? badge(`${one.failed_log_dirs} of ${one.log_dirs} failed`, "bad") : count(one.log_dirs)) },
-      { key: "version", label: "Protocol", wide: true, title: "inter.broker.protocol.version", value: "version" },
+      { key: "version", label: "Protocol", wide: true, title: "inter.broker.protocol.version" },
     ],
   });
 }

@@ -1,22 +1,21 @@
 // One group: members with their partitions, lag, timeline, reset of offsets.
 
-import { address, get, getSession, request } from "/static/core/api.js";
-import { confirmDialog, formDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
-import { count, NOTHING, plural, rate } from "/static/core/format.js";
-import { badge, facts, pageHead, problems, tabs } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { navigate, setTitle } from "/static/core/router.js";
-import { empty } from "/static/core/states.js";
-import { toast } from "/static/core/toast.js";
-import { protocol, stateBadge } from "/static/pages/groups.js";
+import { address, get, getSession, request } from "../core/api.js";
+import { confirmDialog, field, formDialog } from "../core/dialog.js";
+import { h, options, replace } from "../core/dom.js";
+import { count, NOTHING, plural, rate } from "../core/format.js";
+import { badge, empty, facts, pageHead, problems, tabs } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { navigate, setTitle } from "../core/router.js";
+import { toast } from "../core/toast.js";
+import { protocol, stateBadge } from "./groups.js";
 
 const PERIOD_MS = 2000;
 const TABS = {
-  members: ["Members", () => import("/static/pages/group/members.js")],
-  lag: ["Lag", () => import("/static/pages/group/lag.js")],
-  timeline: ["Timeline", () => import("/static/pages/group/timeline.js")],
-  reset: ["Reset offsets", () => import("/static/pages/group/reset.js")],
+  members: ["Members", () => import("./group/members.js")],
+  lag: ["Lag", () => import("./group/lag.js")],
+  timeline: ["Timeline", () => import("./group/timeline.js")],
+  reset: ["Reset offsets", () => import("./group/reset.js")],
 };
 const STATUS = {
   "caught-up": ["caught up", "good"], "keeping-up": ["keeps up", "good"], "catching-up": ["catching up", "warn"],
@@ -107,12 +106,11 @@ function deleteGroup(name, path) {
 function deleteOffsets(group, path) {
   const topics = [...new Set(group.partitions.filter((one) => one.committed !== null).map((one) => one.topic))];
   if (!topics.length) return toast(`Group ${group.group_id} has no committed offsets.`);
-  const id = "offsets-of";
   formDialog({
     title: "Delete committed offsets", action: "Delete offsets", kind: "danger",
     content: [
       h("p", `Group ${group.group_id} forgets where it was in the topic: its consumers then begin where auto.offset.reset says. It is refused while a member is subscribed to the topic.`),
-      h("div.field", h("label", { for: id }, "Topic"), h("select", { id, name: "topic" }, topics.map((one) => h("option", one)))),
+      field("Topic", h("select", { name: "topic" }, options(topics))),
     ],
     submit: async (form) => {
       const topic = form.get("topic");

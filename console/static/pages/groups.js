@@ -1,14 +1,13 @@
 // All groups: state, coordinator, members and lag, searched and sorted.
 
-import { address, get } from "/static/core/api.js";
-import { h, replace, setText } from "/static/core/dom.js";
-import { count, NOTHING, plural } from "/static/core/format.js";
-import { badge, groupLink, pageHead, problems } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setTitle } from "/static/core/router.js";
-import { searchField } from "/static/core/search.js";
-import { empty } from "/static/core/states.js";
-import { Table } from "/static/core/table.js";
+import { address, get } from "../core/api.js";
+import { h, replace, setText } from "../core/dom.js";
+import { count, NOTHING, plural } from "../core/format.js";
+import { badge, empty, groupLink, pageHead, problems } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { setTitle } from "../core/router.js";
+import { searchField } from "../core/search.js";
+import { Table } from "../core/table.js";
 
 const PERIOD_MS = 5000;
 const STATES = { Stable: "good", Empty: "", Dead: "bad" };
@@ -58,12 +57,12 @@ const nothing = () =>
 
 function columns() {
   return [
-    { key: "group", label: "Group", head: true, value: "group_id", cell: (row) => groupLink(row.group_id) },
-    { key: "state", label: "State", value: "state", format: stateBadge },
+    { key: "group", label: "Group", head: true, value: "group_id", format: groupLink },
+    { key: "state", label: "State", format: stateBadge },
     { key: "protocol", label: "Protocol", wide: true, value: protocol },
-    { key: "coordinator", label: "Coordinator", number: true, wide: true, value: "coordinator" },
-    { key: "members", label: "Members", number: true, value: (row) => row.members ?? -1, cell: (row) => count(row.members) },
-    { key: "lag", label: "Lag", number: true, title: "Records between the committed offsets and the ends of the logs", value: (row) => row.lag ?? -1, cell: (row) => (row.lag === undefined ? NOTHING : count(row.lag)) },
+    { key: "coordinator", label: "Coordinator", number: true, wide: true },
+    { key: "members", label: "Members", number: true, format: count },
+    { key: "lag", label: "Lag", number: true, title: "Records between the committed offsets and the ends of the logs", format: count },
   ];
 }
 

@@ -1,16 +1,15 @@
 // How Kafka works inside: a frame with a tab for each view. Only the console of an Ottla broker has this.
 
-import { getSession } from "/static/core/api.js";
-import { h } from "/static/core/dom.js";
-import { pageHead, tabs } from "/static/core/parts.js";
-import { setTitle } from "/static/core/router.js";
-import { empty } from "/static/core/states.js";
+import { getSession } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { empty, pageHead, tabs } from "../core/parts.js";
+import { setTitle } from "../core/router.js";
 
 const VIEWS = {
-  registry: { text: "Registry", load: () => import("/static/pages/inside_registry.js") },
-  storage: { text: "Storage", load: () => import("/static/pages/inside_storage.js") },
-  replication: { text: "Replication", load: () => import("/static/pages/inside_replication.js") },
-  groups: { text: "Rebalances", load: () => import("/static/pages/inside_groups.js") },
+  registry: { text: "Registry", load: () => import("./inside_registry.js") },
+  storage: { text: "Storage", load: () => import("./inside_storage.js") },
+  replication: { text: "Replication", load: () => import("./inside_replication.js") },
+  groups: { text: "Rebalances", load: () => import("./inside_groups.js") },
 };
 
 export async function show(root, view) {

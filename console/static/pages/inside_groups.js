@@ -1,11 +1,10 @@
 // The timeline of a group, live from its coordinator: generations, and members that join, get their assignment or leave.
 
-import { address, events, get, withQuery } from "/static/core/api.js";
-import { h, replace } from "/static/core/dom.js";
-import { clockTime } from "/static/core/format.js";
-import { badge } from "/static/core/parts.js";
-import { navigate } from "/static/core/router.js";
-import { empty } from "/static/core/states.js";
+import { address, events, get, withQuery } from "../core/api.js";
+import { h, replace } from "../core/dom.js";
+import { clockTime } from "../core/format.js";
+import { badge, empty } from "../core/parts.js";
+import { navigate } from "../core/router.js";
 
 const SHOWN = 500;
 const API = "/api/v1/inside/groups";

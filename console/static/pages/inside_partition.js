@@ -1,8 +1,8 @@
 // The form that chooses a partition, for the views about one.
 
-import { cluster, get } from "/static/core/api.js";
-import { h, options, textInput } from "/static/core/dom.js";
-import { navigate } from "/static/core/router.js";
+import { cluster, get } from "../core/api.js";
+import { h, options, textInput } from "../core/dom.js";
+import { navigate } from "../core/router.js";
 
 const OFFERED = 1000;
 

@@ -1,12 +1,11 @@
 // The registry tree: the nodes on the way to the chosen one with their children, and the chosen one in detail. Live: the
 // server tells which of them have changed.
 
-import { ApiError, events, withQuery } from "/static/core/api.js";
-import { h, replace, setText } from "/static/core/dom.js";
-import { bytes, clockTime, count, plural, time } from "/static/core/format.js";
-import { badge, copyButton, facts } from "/static/core/parts.js";
-import { setQuery } from "/static/core/router.js";
-import { empty, failed } from "/static/core/states.js";
+import { ApiError, events, withQuery } from "../core/api.js";
+import { h, replace, setText } from "../core/dom.js";
+import { bytes, clockTime, count, plural, time } from "../core/format.js";
+import { badge, copyButton, empty, facts, failed } from "../core/parts.js";
+import { setQuery } from "../core/router.js";
 
 const CHANGES_SHOWN = 20;
 const RECENT_MS = 4000;

@@ -1,11 +1,11 @@
 // Replication of a partition, live: how far each replica is; and the way of one record from the socket to its commit.
 
-import { events, getSession, request, withQuery } from "/static/core/api.js";
-import { h, newId, replace, setAttribute, setText, svg } from "/static/core/dom.js";
-import { count, duration } from "/static/core/format.js";
-import { badge, facts, plainTable } from "/static/core/parts.js";
-import { empty, failed } from "/static/core/states.js";
-import { partitionForm } from "/static/pages/inside_partition.js";
+import { events, getSession, request, withQuery } from "../core/api.js";
+import { act } from "../core/dialog.js";
+import { h, newId, replace, setAttribute, setText, svg } from "../core/dom.js";
+import { count, duration } from "../core/format.js";
+import { badge, empty, facts, failed, plainTable } from "../core/parts.js";
+import { partitionForm } from "./inside_partition.js";
 
 const API = "/api/v1/inside/replication";
 const [LEFT, RIGHT, LANE] = [110, 980, 34];
@@ -122,18 +122,11 @@ function follow(query, state, mayChange, view) {
   const result = h("div.stack", { "aria-live": "polite" });
   const button = h("button.primary", "Write and follow");
   const isLeader = state.leader === state.broker_id;
-  const send = async (event) => {
+  const send = (event) => {
     event.preventDefault();
-    button.disabled = true;
-    try {
-      const data = new FormData(event.target);
-      const body = { topic: query.topic, partition: Number(query.partition), value: data.get("value"), key: data.get("key") || null };
-      replace(result, way(await request("POST", `${API}/trace`, { body, signal: view.signal })));
-    } catch (error) {
-      if (!view.signal.aborted) replace(result, failed(error));
-    } finally {
-      button.disabled = false;
-    }
+    const data = new FormData(event.target);
+    const body = { topic: query.topic, partition: Number(query.partition), value: data.get("value"), key: data.get("key") || null };
+    act(button, result, async () => replace(result, way(await request("POST", `${API}/trace`, { body, signal: view.signal }))));
   };
   const why = !isLeader ? "Only the console of the partition's leader can follow a record." : !mayChange ? "You may not write with this console." : null;
   return h("section.card.stack", { "aria-label": "Follow a record" }, h("h2", "Follow a record"),

@@ -1,8 +1,8 @@
 // The search of an offset, one comparison at a time: buttons, arrow keys, or by itself.
 
-import { h, replace, setText, svg } from "/static/core/dom.js";
-import { count, plural } from "/static/core/format.js";
-import { setQuery } from "/static/core/router.js";
+import { h, replace, setText, svg } from "../core/dom.js";
+import { count, plural } from "../core/format.js";
+import { setQuery } from "../core/router.js";
 
 const PAUSE_MS = 900;
 

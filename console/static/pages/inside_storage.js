@@ -1,12 +1,11 @@
 // The files of a partition on this broker: segments, batches, indexes, and the search of an offset step by step.
 
-import { h, replace, svg } from "/static/core/dom.js";
-import { bytes, count, plural, time } from "/static/core/format.js";
-import { badge, facts, plainTable } from "/static/core/parts.js";
-import { setQuery } from "/static/core/router.js";
-import { empty, failed } from "/static/core/states.js";
-import { partitionForm } from "/static/pages/inside_partition.js";
-import { searchSteps } from "/static/pages/inside_search.js";
+import { h, replace, svg } from "../core/dom.js";
+import { bytes, count, plural, time } from "../core/format.js";
+import { badge, empty, facts, failed, plainTable } from "../core/parts.js";
+import { setQuery } from "../core/router.js";
+import { partitionForm } from "./inside_partition.js";
+import { searchSteps } from "./inside_search.js";
 
 const API = "/api/v1/inside/storage";
 const KINDS = { batches: "Batches", offset: "Offset index", time: "Time index", transaction: "Aborted transactions" };

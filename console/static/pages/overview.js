@@ -1,12 +1,12 @@
 // The overview: health in one sentence, rates of the last hour, what needs a look, and what changed recently.
 
-import { address } from "/static/core/api.js";
-import { Chart } from "/static/core/chart.js";
-import { h, replace, setText } from "/static/core/dom.js";
-import { bytes, clockTime, count, plural, rate, time } from "/static/core/format.js";
-import { badge, brokerLink, copyButton, facts, groupLink, pageHead, partitionName } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setTitle } from "/static/core/router.js";
+import { address } from "../core/api.js";
+import { Chart } from "../core/chart.js";
+import { h, replace, setText } from "../core/dom.js";
+import { bytes, clockTime, count, plural, rate, time } from "../core/format.js";
+import { badge, brokerLink, copyButton, facts, groupLink, pageHead, partitionName } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { setTitle } from "../core/router.js";
 
 const PERIOD_MS = 5000;
 

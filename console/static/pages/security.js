@@ -1,16 +1,15 @@
 // Who may log in and do what: SCRAM users, ACLs, quotas, delegation tokens.
 
-import { getSession } from "/static/core/api.js";
-import { h } from "/static/core/dom.js";
-import { pageHead, tabs } from "/static/core/parts.js";
-import { setTitle } from "/static/core/router.js";
-import { empty } from "/static/core/states.js";
+import { getSession } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { empty, pageHead, tabs } from "../core/parts.js";
+import { setTitle } from "../core/router.js";
 
 const TABS = {
-  users: ["Users", () => import("/static/pages/security/users.js")],
-  acls: ["ACLs", () => import("/static/pages/security/acls.js")],
-  quotas: ["Quotas", () => import("/static/pages/security/quotas.js")],
-  tokens: ["Delegation tokens", () => import("/static/pages/security/tokens.js")],
+  users: ["Users", () => import("./security/users.js")],
+  acls: ["ACLs", () => import("./security/acls.js")],
+  quotas: ["Quotas", () => import("./security/quotas.js")],
+  tokens: ["Delegation tokens", () => import("./security/tokens.js")],
 };
 
 export async function show(root, view) {

@@ -1,13 +1,12 @@
 // The page of a topic: its head, and the tab that the path names. A tab is a module `topic/TAB.js` with
 // `show(root, view, topic)`; topic: what /api/v1/topics/NAME answers.
 
-import { ApiError, address, get } from "/static/core/api.js";
-import { h, replace } from "/static/core/dom.js";
-import { bytes, count, rate } from "/static/core/format.js";
-import { badge, facts, pageHead, tabs } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setTitle } from "/static/core/router.js";
-import { empty, failed } from "/static/core/states.js";
+import { ApiError, address, get } from "../core/api.js";
+import { h, replace } from "../core/dom.js";
+import { bytes, count, rate } from "../core/format.js";
+import { badge, empty, facts, failed, pageHead, tabs } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { setTitle } from "../core/router.js";
 
 const PERIOD_MS = 5000;
 
@@ -28,7 +27,7 @@ export async function show(root, view) {
     root.append(noTab(name, tab));
     return;
   }
-  const loaded = import(`/static/pages/topic/${tab}.js`);
+  const loaded = import(`./topic/${tab}.js`);
   loaded.catch(() => {}); // awaited below
   let topic;
   try {

@@ -1,18 +1,17 @@
 // All topics: searched, sorted, with what they hold and the health of their replicas; several at once are changed.
 
-import { address, get, getSession } from "/static/core/api.js";
-import { h, replace, setText } from "/static/core/dom.js";
-import { bytes, count, plural, rate } from "/static/core/format.js";
-import { badge, pageHead, problems } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setQuery, setTitle } from "/static/core/router.js";
-import { searchField } from "/static/core/search.js";
-import { failed } from "/static/core/states.js";
-import { Table } from "/static/core/table.js";
-import { attempt } from "/static/core/toast.js";
-import { RATE, RECORDS, SIZE, health, recordsPerSecond } from "/static/pages/topic.js";
-import { addPartitions, configureTopics, deleteTopics } from "/static/pages/topic/actions.js";
-import { createTopic } from "/static/pages/topic/create.js";
+import { address, get, getSession } from "../core/api.js";
+import { h, replace, setText } from "../core/dom.js";
+import { bytes, count, plural, rate } from "../core/format.js";
+import { badge, failed, pageHead, problems } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { setQuery, setTitle } from "../core/router.js";
+import { searchField } from "../core/search.js";
+import { Table } from "../core/table.js";
+import { attempt } from "../core/toast.js";
+import { RATE, RECORDS, SIZE, health, recordsPerSecond } from "./topic.js";
+import { addPartitions, configureTopics, deleteTopics } from "./topic/actions.js";
+import { createTopic } from "./topic/create.js";
 
 const PERIOD_MS = 5000;
 
@@ -143,9 +142,9 @@ class TopicList {
     return [
       { key: "name", label: "Topic", head: true, value: (row) => row.name,
         cell: (row) => [h("a", { href: address`/topics/${row.name}` }, row.name), ...(row.is_internal ? [" ", badge("internal")] : [])] },
-      { key: "partitions", label: "Partitions", number: true, wide: true, value: "partitions", format: count },
+      { key: "partitions", label: "Partitions", number: true, wide: true, format: count },
       { key: "replicas", label: "Replicas", number: true, wide: true, value: "replication_factor" },
-      { key: "records", label: "Records", number: true, title: RECORDS, value: "records", format: count },
+      { key: "records", label: "Records", number: true, title: RECORDS, format: count },
       { key: "rate", label: "Records/s", number: true, wide: true, title: RATE, value: "per_second", format: rate },
       { key: "size", label: "Size", number: true, wide: true, title: SIZE, value: "size_bytes", format: bytes },
       { key: "health", label: "Health", value: (row) => row.offline * 1e6 + row.under_replicated, cell: health },

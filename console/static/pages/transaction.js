@@ -1,13 +1,13 @@
 // One transactional id: its producer, its open transaction, and what that holds back.
 
-import { address } from "/static/core/api.js";
-import { h, replace } from "/static/core/dom.js";
-import { count, duration, time } from "/static/core/format.js";
-import { brokerLink, facts, pageHead, PARTITION, partitionName, problems } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setTitle } from "/static/core/router.js";
-import { Table } from "/static/core/table.js";
-import { age, stateBadge } from "/static/pages/transactions.js";
+import { address } from "../core/api.js";
+import { h, replace } from "../core/dom.js";
+import { count, duration, time } from "../core/format.js";
+import { brokerLink, facts, pageHead, PARTITION, partitionName, problems } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { setTitle } from "../core/router.js";
+import { Table } from "../core/table.js";
+import { age, stateBadge } from "./transactions.js";
 
 const PERIOD_MS = 3000;
 

@@ -1,16 +1,15 @@
 // Transactional ids by state and age, and hanging transactions.
 
-import { address, getSession, post } from "/static/core/api.js";
-import { formDialog } from "/static/core/dialog.js";
-import { h, options, replace } from "/static/core/dom.js";
-import { count, duration, plural, time } from "/static/core/format.js";
-import { badge, brokerLink, pageHead, PARTITION, problems } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setQuery, setTitle } from "/static/core/router.js";
-import { searchField } from "/static/core/search.js";
-import { failed, loading } from "/static/core/states.js";
-import { Table } from "/static/core/table.js";
-import { toast } from "/static/core/toast.js";
+import { address, getSession, post } from "../core/api.js";
+import { formDialog } from "../core/dialog.js";
+import { h, options, replace } from "../core/dom.js";
+import { count, duration, plural, time } from "../core/format.js";
+import { badge, brokerLink, failed, loading, pageHead, PARTITION, problems } from "../core/parts.js";
+import { poll } from "../core/poll.js";
+import { setQuery, setTitle } from "../core/router.js";
+import { searchField } from "../core/search.js";
+import { Table } from "../core/table.js";
+import { toast } from "../core/toast.js";
 
 const PERIOD_MS = 3000;
 const KINDS = { Ongoing: "accent", PrepareCommit: "warn", PrepareAbort: "warn", PrepareEpochFence: "warn", Dead: "bad" };
@@ -29,10 +28,10 @@ export async function show(root, view) {
     nothing: "No transactional id is in use, or none has these words.",
     columns: [
       { key: "id", label: "Transactional id", head: true, value: "transactional_id", cell: (one) => h("a", { href: address`/transactions/${one.transactional_id}` }, one.transactional_id) },
-      { key: "state", label: "State", value: "state", format: stateBadge },
+      { key: "state", label: "State", format: stateBadge },
       { key: "start", label: "Open for", number: true, value: (one) => one.start_time_ms ?? Infinity, cell: (one) => age(one.start_time_ms) },
       { key: "producer", label: "Producer id", number: true, wide: true, value: "producer_id" },
-      { key: "coordinator", label: "Coordinator", number: true, wide: true, value: "coordinator", cell: (one) => brokerLink(one.coordinator) },
+      { key: "coordinator", label: "Coordinator", number: true, wide: true, format: brokerLink },
     ],
   });
   let all = [];

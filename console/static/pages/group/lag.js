@@ -1,13 +1,13 @@
 // The lag of a group: its last half hour, and each partition.
 
-import { get } from "/static/core/api.js";
-import { Chart } from "/static/core/chart.js";
-import { h, replace, svg } from "/static/core/dom.js";
-import { count, rate } from "/static/core/format.js";
-import { PARTITION, partitionName } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { Table } from "/static/core/table.js";
-import { progressText } from "/static/pages/group.js";
+import { get } from "../../core/api.js";
+import { Chart } from "../../core/chart.js";
+import { h, replace, svg } from "../../core/dom.js";
+import { count, rate } from "../../core/format.js";
+import { PARTITION, partitionName } from "../../core/parts.js";
+import { poll } from "../../core/poll.js";
+import { Table } from "../../core/table.js";
+import { progressText } from "../group.js";
 
 const PERIOD_MS = 10_000;
 const CHARTED = 5;
@@ -35,13 +35,13 @@ export function show(root, view) {
 function columns(lagsOf) {
   return [
     PARTITION,
-    { key: "lag", label: "Lag", number: true, value: (row) => row.lag ?? -1, cell: (row) => count(row.lag) },
+    { key: "lag", label: "Lag", number: true, format: count },
     { key: "spark", label: "Half hour", wide: true, cell: (row) => spark(lagsOf(row)) },
     { key: "progress", label: "Progress", value: (row) => row.progress?.caught_up_in_s ?? row.progress?.status, cell: (row) => progressText(row.progress) },
     { key: "read", label: "Read/s", number: true, wide: true, value: (row) => row.progress?.consumed_per_s ?? -1, cell: (row) => rate(row.progress?.consumed_per_s) },
     { key: "written", label: "Written/s", number: true, wide: true, value: (row) => row.progress?.produced_per_s ?? -1, cell: (row) => rate(row.progress?.produced_per_s) },
-    { key: "committed", label: "Committed", number: true, value: (row) => row.committed ?? -1, cell: (row) => count(row.committed) },
-    { key: "end", label: "End of log", number: true, wide: true, value: (row) => row.end ?? -1, cell: (row) => count(row.end) },
+    { key: "committed", label: "Committed", number: true, format: count },
+    { key: "end", label: "End of log", number: true, wide: true, format: count },
   ];
 }
 

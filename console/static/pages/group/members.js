@@ -1,10 +1,10 @@
 // The members of a group and, as a picture, which of them has which partition.
 
-import { address } from "/static/core/api.js";
-import { h, replace } from "/static/core/dom.js";
-import { count } from "/static/core/format.js";
-import { empty } from "/static/core/states.js";
-import { Table } from "/static/core/table.js";
+import { address } from "../../core/api.js";
+import { h, replace } from "../../core/dom.js";
+import { count } from "../../core/format.js";
+import { empty } from "../../core/parts.js";
+import { Table } from "../../core/table.js";
 
 const COLOURS = 6;
 
@@ -29,11 +29,11 @@ const mark = (number) => h("span", { class: `part part-${((number - 1) % COLOURS
 function columns(group) {
   const isNew = group().epoch !== null;
   return [
-    { key: "number", label: "No.", value: "number", format: mark },
+    { key: "number", label: "No.", format: mark },
     { key: "client", label: "Client", head: true, value: (row) => row.client_id,
       cell: (row) => [h("div", row.instance_id ?? row.client_id), h("div.muted.small", row.member_id)] },
     { key: "host", label: "Host", wide: true, value: (row) => row.host.replace(/^\//, "") },
-    ...(isNew ? [{ key: "epoch", label: "Epoch", number: true, wide: true, value: "epoch" }] : []),
+    ...(isNew ? [{ key: "epoch", label: "Epoch", number: true, wide: true }] : []),
     { key: "count", label: "Partitions", number: true, value: (row) => size(row.assigned), cell: (row) => moving(row) },
     { key: "assigned", label: "Assigned", wide: true, cell: (row) => text(row.assigned) },
   ];

@@ -1,12 +1,12 @@
 // Resets the committed offsets of a group. First it shows old and new offsets; only these are then committed.
 
-import { address, post } from "/static/core/api.js";
-import { h, replace } from "/static/core/dom.js";
-import { count, NOTHING, plural } from "/static/core/format.js";
-import { partitionName, plainTable } from "/static/core/parts.js";
-import { setQuery } from "/static/core/router.js";
-import { failed } from "/static/core/states.js";
-import { attempt, toast } from "/static/core/toast.js";
+import { address, post } from "../../core/api.js";
+import { act, field } from "../../core/dialog.js";
+import { h, replace } from "../../core/dom.js";
+import { count, NOTHING, plural } from "../../core/format.js";
+import { partitionName, plainTable } from "../../core/parts.js";
+import { setQuery } from "../../core/router.js";
+import { attempt, toast } from "../../core/toast.js";
 
 const TARGETS = {
   earliest: ["The first record", null],
@@ -19,20 +19,18 @@ const TARGETS = {
 };
 
 export function show(root, { query, group, path, may, refresh }) {
-  const id = (name) => `reset-${name}`;
-  const to = h("select", { id: id("to"), onchange: changed }, Object.entries(TARGETS).map(([value, [text]]) => h("option", { value, selected: value === query.get("to") }, text)));
-  const value = h("input", { id: id("value"), oninput: changed, step: "any" });
-  const label = h("label", { for: id("value") });
-  const topic = h("select", { id: id("topic"), onchange: changed });
-  const valueField = h("div.field", label, value);
+  const to = h("select", { onchange: changed }, Object.entries(TARGETS).map(([value, [text]]) => h("option", { value, selected: value === query.get("to") }, text)));
+  const value = h("input", { oninput: changed, step: "any" });
+  const topic = h("select", { onchange: changed });
+  const valueField = field("", value);
   const each = h("div.offsets");
   const outcome = h("div.stack", { "aria-live": "polite" });
   const refused = h("p.notice", { role: "status", hidden: true });
   const button = h("button.primary", "Show what changes");
   const form = h("form.card.stack", { onsubmit: plan },
     h("div.columns",
-      h("div.field", h("label", { for: id("to") }, "Reset to"), to), valueField,
-      h("div.field", h("label", { for: id("topic") }, "Topic"), topic)),
+      field("Reset to", to), valueField,
+      field("Topic", topic)),
     each, h("div", button), h("p.muted.small", "Nothing is changed before you have seen old and new offsets."));
   let topics = null;
   value.value = query.get("value") ?? "";
@@ -49,7 +47,7 @@ export function show(root, { query, group, path, may, refresh }) {
     valueField.hidden = !text;
     value.required = Boolean(text);
     if (text && value.type !== type) value.type = type;
-    replace(label, text);
+    replace(valueField.firstChild, text);
     each.hidden = to.value !== "explicit";
     if (!each.hidden) {
       const rows = group().partitions.filter((one) => !topic.value || one.topic === topic.value);
@@ -69,16 +67,9 @@ export function show(root, { query, group, path, may, refresh }) {
     return { to: "explicit", offsets: inputs.map((one) => ({ topic: one.dataset.topic, partition: Number(one.dataset.partition), offset: Number(one.value) })) };
   }
 
-  async function plan(event) {
+  function plan(event) {
     event.preventDefault();
-    button.disabled = true;
-    try {
-      const found = await post(`${path}/offsets:plan`, asked());
-      replace(outcome, shownPlan(found, apply));
-    } catch (error) {
-      replace(outcome, failed(error));
-    }
-    button.disabled = false;
+    act(button, outcome, async () => replace(outcome, shownPlan(await post(`${path}/offsets:plan`, asked()), apply)));
   }
 
   async function apply(changes) {

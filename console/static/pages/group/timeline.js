@@ -1,10 +1,10 @@
 // What happened in a group since it is watched: its states, its members as bars, and each change.
 
-import { get } from "/static/core/api.js";
-import { h, replace } from "/static/core/dom.js";
-import { clockTime, plural } from "/static/core/format.js";
-import { badge, plainTable } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
+import { get } from "../../core/api.js";
+import { h, replace } from "../../core/dom.js";
+import { clockTime, plural } from "../../core/format.js";
+import { badge, plainTable } from "../../core/parts.js";
+import { poll } from "../../core/poll.js";
 
 const PERIOD_MS = 1000;
 const SHORTEST_MS = 30_000; // the axis has at least this length

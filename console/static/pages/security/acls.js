@@ -1,12 +1,12 @@
 // Access control lists: search, add with a preview, delete with a preview and a way back.
 
-import { cluster, post, request, withQuery } from "/static/core/api.js";
-import { field, formDialog } from "/static/core/dialog.js";
-import { h, options, replace, textInput } from "/static/core/dom.js";
-import { plural } from "/static/core/format.js";
-import { badge } from "/static/core/parts.js";
-import { attempt, toast } from "/static/core/toast.js";
-import { actionColumn, addButton, added, buttons, listing, option } from "/static/pages/security/listing.js";
+import { cluster, post, request, withQuery } from "../../core/api.js";
+import { field, formDialog } from "../../core/dialog.js";
+import { h, options, replace, textInput } from "../../core/dom.js";
+import { plural } from "../../core/format.js";
+import { badge } from "../../core/parts.js";
+import { attempt, toast } from "../../core/toast.js";
+import { actionColumn, addButton, added, buttons, listing, option } from "./listing.js";
 
 const FIELDS = ["resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission"];
 const OPERATIONS = {
@@ -34,11 +34,11 @@ export async function show(root, view, may, addActions) {
     extra: may ? [removeShown] : [],
     open: may ? add : null,
     columns: [
-      { key: "principal", label: "Principal", head: true, value: "principal" },
+      { key: "principal", label: "Principal", head: true },
       { key: "permission", label: "Permission", value: "permission", cell: (acl) => badge(lower(acl.permission), acl.permission === "DENY" ? "bad" : "good") },
       { key: "operation", label: "Operation", value: (acl) => lower(acl.operation) },
       { key: "resource", label: "Resource", value: (acl) => `${acl.resource_type} ${acl.resource_name}`, cell: (acl) => [`${lower(acl.resource_type)} `, h("code", acl.resource_name), acl.pattern_type === "PREFIXED" && h("span.muted", "… prefix")].filter(Boolean) },
-      { key: "host", label: "Host", wide: true, value: "host" },
+      { key: "host", label: "Host", wide: true },
       ...(may ? [actionColumn((acl) => buttons(sentence(acl), [["Delete…", () => remove([acl]), "danger"]]))] : []),
     ],
   });

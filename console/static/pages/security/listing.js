@@ -1,11 +1,11 @@
 // What the tabs have in common: a table with a search, asked again and again, and why there is none.
 
-import { h, options, replace } from "/static/core/dom.js";
-import { poll } from "/static/core/poll.js";
-import { setQuery } from "/static/core/router.js";
-import { searchField } from "/static/core/search.js";
-import { empty, failed } from "/static/core/states.js";
-import { Table } from "/static/core/table.js";
+import { h, options, replace } from "../../core/dom.js";
+import { empty, failed } from "../../core/parts.js";
+import { poll } from "../../core/poll.js";
+import { setQuery } from "../../core/router.js";
+import { searchField } from "../../core/search.js";
+import { Table } from "../../core/table.js";
 
 const PERIOD_MS = 3000;
 const MANUAL = "https://github.com/ottla/ottla/blob/main/docs/security.md";

@@ -1,11 +1,11 @@
 // Quotas of users, client ids and addresses: set, change, remove, with the difference before and a way back after.
 
-import { get, post } from "/static/core/api.js";
-import { field, formDialog } from "/static/core/dialog.js";
-import { h, options, replace } from "/static/core/dom.js";
-import { bytes, count } from "/static/core/format.js";
-import { attempt, toast } from "/static/core/toast.js";
-import { actionColumn, addButton, added, buttons, listing } from "/static/pages/security/listing.js";
+import { get, post } from "../../core/api.js";
+import { field, formDialog } from "../../core/dialog.js";
+import { h, options, replace } from "../../core/dom.js";
+import { bytes, count } from "../../core/format.js";
+import { attempt, toast } from "../../core/toast.js";
+import { actionColumn, addButton, added, buttons, listing } from "./listing.js";
 
 const perSecond = (unit) => (value) => `${count(value)} ${unit}/s`;
 const QUOTAS = { // label, unit, format

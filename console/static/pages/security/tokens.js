@@ -1,12 +1,12 @@
 // Delegation tokens: create, renew, expire. The secret is shown once, when the token is created.
 
-import { address, post } from "/static/core/api.js";
-import { field, formDialog } from "/static/core/dialog.js";
-import { h, textInput } from "/static/core/dom.js";
-import { time } from "/static/core/format.js";
-import { copyButton } from "/static/core/parts.js";
-import { attempt, toast } from "/static/core/toast.js";
-import { actionColumn, addButton, added, buttons, listing } from "/static/pages/security/listing.js";
+import { address, post } from "../../core/api.js";
+import { field, formDialog } from "../../core/dialog.js";
+import { h, textInput } from "../../core/dom.js";
+import { time } from "../../core/format.js";
+import { copyButton } from "../../core/parts.js";
+import { attempt, toast } from "../../core/toast.js";
+import { actionColumn, addButton, added, buttons, listing } from "./listing.js";
 
 const PATH = "/api/v1/delegation-tokens";
 const HOUR_MS = 3_600_000;
@@ -31,7 +31,7 @@ export async function show(root, view, may, addActions) {
     open: may ? create : null,
     columns: [
       { key: "token", label: "Token", head: true, value: "token_id", cell: (one) => h("code", one.token_id) },
-      { key: "owner", label: "Owner", value: "owner" },
+      { key: "owner", label: "Owner" },
       { key: "renewers", label: "Renewers", wide: true, value: (one) => one.renewers.join(", ") },
       when("issue_timestamp_ms", "Created", true), when("expiry_timestamp_ms", "Ends"), when("max_timestamp_ms", "At the latest", true),
       actionColumn((one) => (mayEnd ? buttons(one.token_id, [["Renew", () => renew(one)], ["Expire…", () => expire(one), "danger"]]) : "")),

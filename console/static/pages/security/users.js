@@ -1,12 +1,12 @@
 // SCRAM users. A password is only sent: nothing shows it again.
 
-import { address, post, request } from "/static/core/api.js";
-import { confirmDialog, field, formDialog } from "/static/core/dialog.js";
-import { h, textInput } from "/static/core/dom.js";
-import { count } from "/static/core/format.js";
-import { badge, copyButton } from "/static/core/parts.js";
-import { toast } from "/static/core/toast.js";
-import { actionColumn, addButton, added, buttons, listing } from "/static/pages/security/listing.js";
+import { address, post, request } from "../../core/api.js";
+import { confirmDialog, field, formDialog } from "../../core/dialog.js";
+import { h, textInput } from "../../core/dom.js";
+import { count } from "../../core/format.js";
+import { badge, copyButton } from "../../core/parts.js";
+import { toast } from "../../core/toast.js";
+import { actionColumn, addButton, added, buttons, listing } from "./listing.js";
 
 const MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"];
 const LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"; // none looks like another; 57
@@ -20,7 +20,7 @@ export async function show(root, view, may, addActions) {
     missing: [["DescribeUserScramCredentials", "This cluster has no API for SCRAM users", "Brokers have it from Kafka 2.7 on.", "sasl-on-a-listener"]],
     open: may ? () => edit(null) : null,
     columns: [
-      { key: "name", label: "User", head: true, value: "name" },
+      { key: "name", label: "User", head: true },
       { key: "credentials", label: "Logs in with", cell: (one) => h("div.row", one.credentials.map((each) => badge(`${each.mechanism} · ${count(each.iterations)} iterations`))) },
       ...(may ? [actionColumn((one) => buttons(one.name, [["Change password…", () => edit(one)], ["Delete…", () => remove(one), "danger"]]))] : []),
     ],

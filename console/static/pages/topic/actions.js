@@ -1,12 +1,12 @@
 // What is done to topics from their list and from their pages: delete, add partitions, set a setting.
 
-import { address, cluster, get, request } from "/static/core/api.js";
-import { confirmDialog, field, formDialog } from "/static/core/dialog.js";
-import { h, options, replace } from "/static/core/dom.js";
-import { count, plural } from "/static/core/format.js";
-import { toast } from "/static/core/toast.js";
-import { alter } from "/static/pages/topic/configuration.js";
-import { check, control } from "/static/pages/topic/settings.js";
+import { address, cluster, get, request } from "../../core/api.js";
+import { confirmDialog, field, formDialog } from "../../core/dialog.js";
+import { h, options, replace } from "../../core/dom.js";
+import { count, plural } from "../../core/format.js";
+import { toast } from "../../core/toast.js";
+import { alter } from "./configuration.js";
+import { check, control } from "./settings.js";
 
 const AT_ONCE = 4;
 

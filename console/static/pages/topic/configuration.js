@@ -1,15 +1,15 @@
 // The settings of a topic: value, source and documentation; changed after a look at what differs.
 
-import { address, cluster, getSession, post } from "/static/core/api.js";
-import { field, formDialog } from "/static/core/dialog.js";
-import { h, replace, setText } from "/static/core/dom.js";
-import { plural } from "/static/core/format.js";
-import { badge } from "/static/core/parts.js";
-import { setQuery } from "/static/core/router.js";
-import { searchField } from "/static/core/search.js";
-import { Table } from "/static/core/table.js";
-import { attempt, toast } from "/static/core/toast.js";
-import { SOURCES, check, control, meaning } from "/static/pages/topic/settings.js";
+import { address, cluster, getSession, post } from "../../core/api.js";
+import { field, formDialog } from "../../core/dialog.js";
+import { h, replace, setText } from "../../core/dom.js";
+import { plural } from "../../core/format.js";
+import { badge } from "../../core/parts.js";
+import { setQuery } from "../../core/router.js";
+import { searchField } from "../../core/search.js";
+import { Table } from "../../core/table.js";
+import { attempt, toast } from "../../core/toast.js";
+import { SOURCES, check, control, meaning } from "./settings.js";
 
 const isOwn = (row) => row.source === "DYNAMIC_TOPIC_CONFIG";
 

@@ -1,13 +1,12 @@
 // The groups that read a topic, with their lag; the partitions of the one that the query names.
 
-import { address, get } from "/static/core/api.js";
-import { h, replace, setText } from "/static/core/dom.js";
-import { count } from "/static/core/format.js";
-import { badge, groupLink, problems } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { setQuery } from "/static/core/router.js";
-import { empty, failed } from "/static/core/states.js";
-import { Table } from "/static/core/table.js";
+import { address, get } from "../../core/api.js";
+import { h, replace, setText } from "../../core/dom.js";
+import { count } from "../../core/format.js";
+import { badge, empty, failed, groupLink, problems } from "../../core/parts.js";
+import { poll } from "../../core/poll.js";
+import { setQuery } from "../../core/router.js";
+import { Table } from "../../core/table.js";
 
 const PERIOD_MS = 5000;
 
@@ -45,10 +44,10 @@ export async function show(root, view, topic) {
 function groupColumns() {
   const toggle = (row) => setQuery({ group: new URLSearchParams(location.search).get("group") === row.group_id ? null : row.group_id });
   return [
-    { key: "group", label: "Group", head: true, value: "group_id", cell: (row) => groupLink(row.group_id) },
+    { key: "group", label: "Group", head: true, value: "group_id", format: groupLink },
     { key: "state", label: "State", value: "state", cell: (row) => badge(row.state || "unknown", row.state === "Stable" ? "good" : "") },
-    { key: "members", label: "Members", number: true, wide: true, value: "members", title: "Members that read this topic" },
-    { key: "lag", label: "Lag", number: true, value: "lag", format: count, title: "Records that the group has not committed yet" },
+    { key: "members", label: "Members", number: true, wide: true, title: "Members that read this topic" },
+    { key: "lag", label: "Lag", number: true, format: count, title: "Records that the group has not committed yet" },
     { key: "partitions", label: "Partitions", number: true,
       cell: (row) => h("button", { "aria-label": `Partitions of ${row.group_id}`, onclick: () => toggle(row) }, count(row.partitions.length)) },
   ];
@@ -56,9 +55,9 @@ function groupColumns() {
 
 function partitionColumns() {
   return [
-    { key: "partition", label: "Partition", head: true, number: true, value: "partition" },
-    { key: "committed", label: "Committed", number: true, value: "committed", format: count },
-    { key: "lag", label: "Lag", number: true, value: "lag", format: count },
+    { key: "partition", label: "Partition", head: true, number: true },
+    { key: "committed", label: "Committed", number: true, format: count },
+    { key: "lag", label: "Lag", number: true, format: count },
     { key: "member", label: "Member", value: "client_id", cell: (row) => row.client_id ?? "none" },
     { key: "host", label: "Host", wide: true, value: "host", cell: (row) => row.host ?? "–" },
   ];

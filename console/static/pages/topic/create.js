@@ -1,10 +1,10 @@
 // The form that creates a topic: checked while it is typed, by the cluster when it is sent.
 
-import { address, cluster, get, post, request } from "/static/core/api.js";
-import { field, formDialog } from "/static/core/dialog.js";
-import { h, replace, textInput } from "/static/core/dom.js";
-import { attempt, toast } from "/static/core/toast.js";
-import { check, control, meaning } from "/static/pages/topic/settings.js";
+import { address, cluster, get, post, request } from "../../core/api.js";
+import { field, formDialog } from "../../core/dialog.js";
+import { h, replace, textInput } from "../../core/dom.js";
+import { attempt, toast } from "../../core/toast.js";
+import { check, control, meaning } from "./settings.js";
 
 const MAX_NAME = 249;
 

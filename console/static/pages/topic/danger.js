@@ -1,13 +1,12 @@
 // What destroys data of a topic: deleting records, deleting the topic. Each says first what it will do.
 
-import { address, get, getSession, post } from "/static/core/api.js";
-import { confirmDialog, field } from "/static/core/dialog.js";
-import { h, options, replace } from "/static/core/dom.js";
-import { count, plural } from "/static/core/format.js";
-import { navigate } from "/static/core/router.js";
-import { failed } from "/static/core/states.js";
-import { toast } from "/static/core/toast.js";
-import { deleteTopics } from "/static/pages/topic/actions.js";
+import { address, get, getSession, post } from "../../core/api.js";
+import { act, confirmDialog, field } from "../../core/dialog.js";
+import { h, options, replace } from "../../core/dom.js";
+import { count, plural } from "../../core/format.js";
+import { navigate } from "../../core/router.js";
+import { toast } from "../../core/toast.js";
+import { deleteTopics } from "./actions.js";
 
 const INTERNAL = "The brokers need this topic for themselves.";
 
@@ -31,7 +30,7 @@ function deleteRecords(topic, disabled) {
   const moment = h("input", { type: "datetime-local", step: "1" });
   const place = h("div.row");
   const problem = h("div");
-  const button = h("button.danger", { disabled, onclick: ask }, "Delete records…");
+  const button = h("button.danger", { disabled, onclick: () => ask() }, "Delete records…");
   const whole = (value) => (/^\d{1,18}$/.test(value) ? null : "A whole number, please.");
 
   function draw() {
@@ -41,20 +40,12 @@ function deleteRecords(topic, disabled) {
       field("Partition", partition));
   }
 
-  async function ask() {
-    replace(problem);
-    button.disabled = true;
-    try {
-      const ranges = await find();
-      const records = ranges.reduce((sum, one) => sum + one.to - one.from, 0);
-      if (!records) throw new Error("There are no such records. Nothing was deleted.");
-      confirm(topic.name, ranges, records);
-    } catch (error) {
-      replace(problem, failed(error));
-    } finally {
-      button.disabled = false;
-    }
-  }
+  const ask = () => act(button, problem, async () => {
+    const ranges = await find();
+    const records = ranges.reduce((sum, one) => sum + one.to - one.from, 0);
+    if (!records) throw new Error("There are no such records. Nothing was deleted.");
+    confirm(topic.name, ranges, records);
+  });
 
   // What would be deleted: { partition, from, to } of each partition, `to` is the new start.
   async function find() {

@@ -1,6 +1,6 @@
 // JSON as a tree that opens and closes. Parts are made when they are opened, so that a large value costs little.
 
-import { h, replace } from "/static/core/dom.js";
+import { h, replace } from "../../core/dom.js";
 
 const SHOWN = 200; // entries of one array or object
 const OPEN_LEVELS = 2;

@@ -1,12 +1,12 @@
 // The records of a topic: pages in both directions, search, and the live tail. What is shown is in the query.
 
-import { address, events, get, withQuery } from "/static/core/api.js";
-import { h, options, replace, setText, textInput } from "/static/core/dom.js";
-import { count, plural, time } from "/static/core/format.js";
-import { addCommands } from "/static/core/palette.js";
-import { navigate, setQuery } from "/static/core/router.js";
-import { empty, failed } from "/static/core/states.js";
-import { EXACT, showRecord, transaction } from "/static/pages/topic/record_panel.js";
+import { address, events, get, withQuery } from "../../core/api.js";
+import { h, options, replace, setText, textInput } from "../../core/dom.js";
+import { count, plural, time } from "../../core/format.js";
+import { addCommands } from "../../core/palette.js";
+import { empty, failed } from "../../core/parts.js";
+import { navigate, setQuery } from "../../core/router.js";
+import { EXACT, showRecord, transaction } from "./record_panel.js";
 
 const FILTERS = ["value", "key", "header", "path", "regex"];
 const SELECTION = ["from", "at", "direction", "partitions", "transactions", "key_decoder", "value_decoder", ...FILTERS];
@@ -65,6 +65,10 @@ class Messages {
 
   get isSearch() {
     return FILTERS.some((name) => this.query.get(name));
+  }
+
+  get direction() {
+    return this.query.get("direction") ?? (this.query.get("from") ? "newer" : "older");
   }
 
   path(what = "") {
@@ -133,8 +137,7 @@ class Messages {
 
   load() {
     this.work?.abort();
-    this.work = new AbortController();
-    this.view.signal.addEventListener("abort", () => this.work.abort(), { once: true });
+    this.work = this.nextWork();
     replace(this.notices);
     this.rows = []; // the same record may be decoded in another way now
     if (this.query.get("live")) this.startTail();
@@ -147,14 +150,13 @@ class Messages {
     const slow = setTimeout(() => setText(this.status, "Loading…"), 200);
     try {
       const page = await get(this.path(), { query: this.selection(), signal });
-      const isNewer = (this.query.get("direction") ?? (this.query.get("from") ? "newer" : "older")) === "newer";
       this.draw(page.records);
       const total = page.ranges.reduce((sum, one) => sum + one.end - one.start, 0);
       setText(this.status, page.records.length ? `${plural(page.records.length, "record")} of about ${count(total)}` : "");
       this.warn(page.errors, page.left_out);
       this.showNothing(total ? "No records here" : "This topic has no records");
       const move = (at, direction, text) => h("button", { disabled: !at, onclick: () => setQuery({ at, direction, record: null, part: null }, { push: true }) }, text);
-      const [before, after] = isNewer ? [["older", "← Older"], ["newer", "Newer →"]] : [["newer", "← Newer"], ["older", "Older →"]];
+      const [before, after] = this.direction === "newer" ? [["older", "← Older"], ["newer", "Newer →"]] : [["newer", "← Newer"], ["older", "Older →"]];
       replace(this.controls, [before, after].map(([direction, text]) => move(page[direction], direction, text)), this.downloads());
     } catch (error) {
       this.fail(error, signal);
@@ -191,7 +193,7 @@ class Messages {
 
   searched(data, isStopped = false) {
     setText(this.status, `${plural(data.matched, "match", "matches")} in ${plural(data.scanned, "record")}${data.is_complete ? "" : isStopped ? ", stopped" : ", not all"}`);
-    const direction = this.query.get("direction") ?? (this.query.get("from") ? "newer" : "older");
+    const { direction } = this;
     const next = h("button", { onclick: () => setQuery({ at: data.at, direction, record: null }, { push: true }) }, "Continue the search");
     replace(this.controls, !data.is_complete && data.at && next, this.downloads());
     this.warn(data.errors, 0);
@@ -313,8 +315,7 @@ class Messages {
     this.panel.hidden = !place;
     this.mark();
     if (!place) return;
-    this.panelWork = new AbortController();
-    this.view.signal.addEventListener("abort", () => this.panelWork.abort(), { once: true });
+    this.panelWork = this.nextWork();
     const decoders = { key_decoder: this.query.get("key_decoder"), value_decoder: this.query.get("value_decoder") };
     showRecord(this.panel, this.topic, place, { decoders, part: this.query.get("part"), close: () => this.closeRecord(), signal: this.panelWork.signal });
     if (matchMedia("(max-width: 900px)").matches) this.panel.scrollIntoView({ block: "nearest" });

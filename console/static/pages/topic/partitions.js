@@ -1,15 +1,14 @@
 // The partitions of a topic: leaders, replicas, offsets and sizes; what each broker has; elections and reassignments.
 
-import { address, get, getSession } from "/static/core/api.js";
-import { h, replace, setAttribute } from "/static/core/dom.js";
-import { bytes, count, plural } from "/static/core/format.js";
-import { badge, brokerLink, problems } from "/static/core/parts.js";
-import { poll } from "/static/core/poll.js";
-import { failed } from "/static/core/states.js";
-import { Table } from "/static/core/table.js";
-import { attempt } from "/static/core/toast.js";
-import { addPartitions } from "/static/pages/topic/actions.js";
-import { cancelMoves, elect, reassign } from "/static/pages/topic/replicas.js";
+import { address, get, getSession } from "../../core/api.js";
+import { h, replace, setAttribute } from "../../core/dom.js";
+import { bytes, count, plural } from "../../core/format.js";
+import { badge, brokerLink, failed, problems } from "../../core/parts.js";
+import { poll } from "../../core/poll.js";
+import { Table } from "../../core/table.js";
+import { attempt } from "../../core/toast.js";
+import { addPartitions } from "./actions.js";
+import { cancelMoves, elect, reassign } from "./replicas.js";
 
 const PERIOD_MS = 3000;
 
@@ -78,7 +77,7 @@ function withLogs(state, log) {
 function columns() {
   const numeric = (key, label, format = count, rest = {}) => ({ key, label, number: true, value: (row) => row[key], cell: (row) => format(row[key]), ...rest });
   return [
-    { key: "partition", label: "Partition", head: true, number: true, value: "partition" },
+    { key: "partition", label: "Partition", head: true, number: true },
     { key: "leader", label: "Leader", number: true, value: "leader", cell: leader },
     { key: "replicas", label: "Replicas", title: "The first is the preferred leader. In red: not in sync", value: (row) => row.replicas.length, cell: replicas },
     { key: "isr", label: "In sync", wide: true, value: (row) => row.isr.length, cell: (row) => row.isr.join(", ") },

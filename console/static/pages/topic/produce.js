@@ -1,12 +1,11 @@
 // Produces records to a topic: one from a form, which may begin as a copy of another record, or many that are pasted.
 
-import { address, cluster, getSession, request } from "/static/core/api.js";
-import { field } from "/static/core/dialog.js";
-import { h, newId, options, replace } from "/static/core/dom.js";
-import { failed } from "/static/core/states.js";
-import { toast } from "/static/core/toast.js";
-import { produceMany } from "/static/pages/topic/produce_many.js";
-import { EXACT } from "/static/pages/topic/record_panel.js";
+import { address, cluster, getSession, request } from "../../core/api.js";
+import { act, field } from "../../core/dialog.js";
+import { h, newId, options, replace } from "../../core/dom.js";
+import { toast } from "../../core/toast.js";
+import { produceMany } from "./produce_many.js";
+import { EXACT } from "./record_panel.js";
 
 const INTERNAL = "The brokers write to this topic. What others write to it can stop them.";
 const READ_ONLY = "You may look at this topic, but not write to it.";
@@ -111,11 +110,9 @@ function oneRecord(topic, disabled, copied) {
     return row;
   }
 
-  async function send(event) {
+  function send(event) {
     event.preventDefault();
-    replace(problem);
-    button.disabled = true;
-    try {
+    act(button, problem, async () => {
       const found = await request("POST", await cluster(address`/topics/${topic.name}/records`), {
         body: {
           partition_id: partition.value === "" ? null : Number(partition.value),
@@ -129,11 +126,7 @@ function oneRecord(topic, disabled, copied) {
       const place = `${found.partition_id}:${found.offset}`;
       toast(`${value.data ? "Record" : "Tombstone"} written to partition ${found.partition_id} at offset ${found.offset}.`,
         { link: { href: `${address`/topics/${topic.name}`}?from=offset:${found.offset}&partitions=${found.partition_id}&record=${place}`, text: "Show it" } });
-    } catch (error) {
-      replace(problem, failed(error));
-    } finally {
-      button.disabled = false;
-    }
+    });
   }
 
   const explain = () => replace(told, value.data ? "" : "A value of null is a tombstone: compaction deletes the earlier records with this key.");

@@ -1,11 +1,11 @@
 // Produces many records that were pasted or are in a file: lines of JSON, as Download writes them, or of text.
 
-import { address, cluster, request } from "/static/core/api.js";
-import { field } from "/static/core/dialog.js";
-import { h, options, replace } from "/static/core/dom.js";
-import { count, plural } from "/static/core/format.js";
-import { toast } from "/static/core/toast.js";
-import { base64 } from "/static/pages/topic/produce.js";
+import { address, cluster, request } from "../../core/api.js";
+import { field } from "../../core/dialog.js";
+import { h, options, replace } from "../../core/dom.js";
+import { count, plural } from "../../core/format.js";
+import { toast } from "../../core/toast.js";
+import { base64 } from "./produce.js";
 
 const FORMATS = [["json", "JSON lines, as downloaded"], ["value", "A value on each line"], ["key", "Key, tab, value on each line"]];
 const MOST_RECORDS = 500;

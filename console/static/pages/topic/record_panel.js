@@ -1,12 +1,11 @@
 // One record with all that is known about it: value, key, headers, metadata.
 
-import { address, get, getSession, withQuery } from "/static/core/api.js";
-import { h, replace } from "/static/core/dom.js";
-import { bytes, count, time } from "/static/core/format.js";
-import { badge, copyButton } from "/static/core/parts.js";
-import { setQuery } from "/static/core/router.js";
-import { failed, loading } from "/static/core/states.js";
-import { jsonTree } from "/static/pages/topic/json_tree.js";
+import { address, get, getSession, withQuery } from "../../core/api.js";
+import { h, replace } from "../../core/dom.js";
+import { bytes, count, time } from "../../core/format.js";
+import { badge, copyButton, failed, loading, plainTable } from "../../core/parts.js";
+import { setQuery } from "../../core/router.js";
+import { jsonTree } from "./json_tree.js";
 
 // The parameters of a request for a record with exactly its bytes.
 export const EXACT = { key_decoder: "base64", value_decoder: "base64", header_decoder: "base64" };
@@ -102,7 +101,7 @@ function pretty(text) {
 
 function headers(record) {
   if (!record.headers.length) return h("p.muted", "No headers");
-  return h("table", h("thead", h("tr", h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, "Value"))),
+  return plainTable("Headers", ["Name", "Value"],
     h("tbody", record.headers.map(({ name, value }) =>
       h("tr", h("th.mono", { scope: "row" }, name), h("td.mono", value ? value.text : h("span.muted", "null"))))));
 }

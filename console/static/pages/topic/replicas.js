@@ -1,11 +1,11 @@
 // Elections of leaders and reassignments of replicas, for one topic.
 
-import { cluster, get, post } from "/static/core/api.js";
-import { field, formDialog } from "/static/core/dialog.js";
-import { h, replace } from "/static/core/dom.js";
-import { plural } from "/static/core/format.js";
-import { failed } from "/static/core/states.js";
-import { attempt, toast } from "/static/core/toast.js";
+import { cluster, get, post } from "../../core/api.js";
+import { field, formDialog } from "../../core/dialog.js";
+import { h, replace } from "../../core/dom.js";
+import { plural } from "../../core/format.js";
+import { failed } from "../../core/parts.js";
+import { attempt, toast } from "../../core/toast.js";
 
 const SHOWN = 30;
 

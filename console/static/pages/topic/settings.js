@@ -2,8 +2,8 @@
 //
 // rule: as /api/v1/topic-settings answers; null for a setting that this console does not know.
 
-import { h, options, textInput } from "/static/core/dom.js";
-import { bytes, count, duration } from "/static/core/format.js";
+import { h, options, textInput } from "../../core/dom.js";
+import { bytes, count, duration } from "../../core/format.js";
 
 const WHOLE = new Set(["INT", "LONG", "SHORT"]);
 
