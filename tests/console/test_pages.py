@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from build_backend.assets import is_asset, minified
 from console.pages import PAGES, STATIC
 from ottla import testing
 from support.rest import rest_api
@@ -55,3 +56,22 @@ def test_a_class_of_a_page_is_in_no_other_stylesheet():
         if other != name and re.search(rf"\.{one}(?![\w-])", text)
     }
     assert shared == set()
+
+
+def test_scripts_and_styles_of_the_wheel_stay_small():
+    pytest.importorskip("minify", reason="tdewolff-minify is there on Linux only")
+    files = [path for path in STATIC.rglob("*") if is_asset(path.name)]
+    assert sum(len(minified(path.read_bytes(), path.name)) for path in files) <= 200_000
+
+
+def test_scripts_import_what_is_there():
+    """A script that imports a file or a name that is not there shows nothing; not every one is loaded in every test."""
+    texts = {path: path.read_text() for path in STATIC.rglob("*.js")}
+    for path, text in texts.items():
+        for names, target in re.findall(r'^import \{ (.+) \} from "(.+)";$', text, re.M):
+            exported = re.findall(
+                r"^export (?:async )?(?:function|const|class) (\w+)", texts[(path.parent / target).resolve()], re.M
+            )
+            assert set(names.split(", ")) <= set(exported), f"{path.name} imports {names} from {target}"
+        for target in re.findall(r'import\("(.+?)"\)', text):
+            assert (path.parent / target).resolve() in texts, f"{path.name} imports {target}"
