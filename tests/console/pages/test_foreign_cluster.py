@@ -106,3 +106,18 @@ async def test_a_page_that_the_cluster_cannot_fill(pages, path, api):
 async def test_the_inside_is_only_that_of_our_brokers(pages, view):
     async with pages.at(f"/inside/{view}") as page:
         await expect(page.get_by_text("Only an Ottla broker shows this")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("tab", "title"),
+    [
+        ("", "This cluster has no API for SCRAM users"),
+        ("/acls", "This cluster has no API for ACLs"),
+        ("/quotas", "This cluster has no API for quotas"),
+        ("/tokens", "This cluster has no API for delegation tokens"),
+    ],
+)
+async def test_a_tab_of_security_says_what_the_cluster_does_not_serve(pages, tab, title):
+    async with pages.at(f"/security{tab}") as page:
+        await expect(page.get_by_text(title)).to_be_visible()
+        await looks_good(page)

@@ -30,7 +30,10 @@ export async function show(root, view, may, addActions) {
     load: async () => (await view.get(path)).data,
     text: sentence,
     filters: [["resource", "All resources", Object.keys(OPERATIONS), (acl) => acl.resource_type], ["permission", "Allow and deny", ["ALLOW", "DENY"], (acl) => acl.permission]],
-    missing: [["SECURITY_DISABLED", "This cluster has no authorizer", "Everybody who can connect may do everything. The setting authorizer.class.name of the brokers enables ACLs.", "access-control-lists"]],
+    missing: [
+      ["SECURITY_DISABLED", "This cluster has no authorizer", "Everybody who can connect may do everything. The setting authorizer.class.name of the brokers enables ACLs.", "access-control-lists"],
+      ["NOT_SERVED", "This cluster has no API for ACLs", "Brokers have it from Kafka 0.11 on.", "access-control-lists"],
+    ],
     extra: may ? [removeShown] : [],
     open: may ? add : null,
     columns: [

@@ -10,7 +10,7 @@ import { Table } from "../../core/table.js";
 const PERIOD_MS = 3000;
 const MANUAL = "https://github.com/ottla/ottla/blob/main/docs/security.md";
 
-// load(): the rows. text(row): what the search looks at. missing: [[part of an error's message, title, explanation,
+// load(): the rows. text(row): what the search looks at. missing: [[the server's reason, title, explanation,
 // heading of the manual], …]. filters: [[name in the query, label, choices, value(row)], …]. open(): shows the form that
 // `?add=yes` opens. Returns { ask(), shown(): the rows that the search leaves }, or null if there are no rows to show and
 // the tab says why.
@@ -50,6 +50,8 @@ export async function listing(root, view, { caption, columns, key, nothing, load
   }
   root.append(problem, content);
   try {
+    const state = await view.get("/api/v1/security", { of: view.params.tab ?? "users" });
+    if (state.missing) throw new Error(state.missing);
     await read();
   } catch (error) {
     if (view.signal.aborted) throw error;

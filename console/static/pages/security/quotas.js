@@ -27,7 +27,7 @@ export async function show(root, view, may, addActions) {
     caption: "quotas", key: named, nothing: "There is no quota, or none has these words.",
     load: async () => (await view.get("/api/v1/quotas")).entities,
     text: named,
-    missing: [["DescribeClientQuotas", "This cluster has no API for quotas", "Brokers have it from Kafka 2.6 on.", "quotas"]],
+    missing: [["NOT_SERVED", "This cluster has no API for quotas", "Brokers have it from Kafka 2.6 on.", "quotas"]],
     open: may ? () => edit(null) : null,
     columns: [
       { key: "entity", label: "For", head: true, value: named },

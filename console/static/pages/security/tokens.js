@@ -26,7 +26,7 @@ export async function show(root, view, may, addActions) {
     missing: [
       ["DELEGATION_TOKEN_AUTH_DISABLED", "Delegation tokens are not enabled", "The setting delegation.token.secret.key of the brokers, the same on all, enables them.", SECTION],
       ["DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", "The console has no login at the brokers", "Brokers give tokens only to users who have logged in: by SASL, or with a certificate.", SECTION],
-      ["DescribeDelegationToken", "This cluster has no API for delegation tokens", "Brokers have it from Kafka 1.1 on.", SECTION],
+      ["NOT_SERVED", "This cluster has no API for delegation tokens", "Brokers have it from Kafka 1.1 on.", SECTION],
     ],
     open: may ? create : null,
     columns: [

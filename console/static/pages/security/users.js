@@ -17,7 +17,7 @@ export async function show(root, view, may, addActions) {
     caption: "users", key: (one) => one.name, nothing: "No user has a SCRAM credential, or none has these words.",
     load: async () => (await view.get("/api/v1/users")).users,
     text: (one) => one.name,
-    missing: [["DescribeUserScramCredentials", "This cluster has no API for SCRAM users", "Brokers have it from Kafka 2.7 on.", "sasl-on-a-listener"]],
+    missing: [["NOT_SERVED", "This cluster has no API for SCRAM users", "Brokers have it from Kafka 2.7 on.", "sasl-on-a-listener"]],
     open: may ? () => edit(null) : null,
     columns: [
       { key: "name", label: "User", head: true },
