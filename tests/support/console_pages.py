@@ -64,3 +64,28 @@ async def overflow(page: Page) -> int:
     """Pixels by which a page is wider than the window."""
     found: int = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     return found
+
+
+async def cramped(page: Page) -> list[str]:
+    """What is hard to read in the tables of a page: words on two lines, and cells whose content runs out of them.
+
+    Only words of more than thirty letters, longer than all names of Kafka's APIs, may be on two lines.
+    """
+    found: list[str] = await page.evaluate("""() => {
+        const found = [];
+        for (const cell of document.querySelectorAll("tbody :is(th, td)")) {
+            if (cell.scrollWidth > cell.clientWidth) found.push(cell.textContent);
+            const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+            while (texts.nextNode()) {
+                for (const { 0: word, index } of texts.currentNode.data.matchAll(/[A-Za-z0-9]+/g)) {
+                    const range = document.createRange();
+                    range.setStart(texts.currentNode, index);
+                    range.setEnd(texts.currentNode, index + word.length);
+                    const lines = new Set([...range.getClientRects()].map((one) => one.top));
+                    if (lines.size > 1 && word.length <= 30) found.push(word);
+                }
+            }
+        }
+        return found;
+    }""")
+    return found

@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from ottla import testing
-from support.console_pages import ConsolePages, overflow
+from support.console_pages import PHONE, ConsolePages, cramped, overflow
 from support.own_console import own_console
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,8 +45,10 @@ async def test_each_console_shows_the_whole_cluster_and_its_own_broker(pages_of,
             assert await overflow(page) <= 0
         async with pages(rest).at("/brokers") as page:
             await expect(page.get_by_role("row", name=re.compile(r"^Broker \d"))).to_have_count(3)
-        async with pages(rest).at(f"/brokers/{broker_id}/statistics") as page:
+        async with pages(rest).at(f"/brokers/{broker_id}/statistics", **PHONE) as page:
             await expect(page.get_by_role("rowheader", name="Metadata", exact=True)).to_be_visible()
+            assert await overflow(page) <= 0
+            assert await cramped(page) == []
         other = broker_id % 3 + 1
         async with pages(rest).at(f"/brokers/{other}/statistics") as page:
             await expect(page.get_by_text(f"This is the console of broker {broker_id}.")).to_be_visible()

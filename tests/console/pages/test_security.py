@@ -12,8 +12,9 @@ from broker.settings.checks import ACL_AUTHORIZER
 from client.admin.admin import Admin
 from client.admin.quotas import DEFAULT, QuotaEntity
 from ottla import testing
-from security.acls.types import Operation
-from support.console_pages import LOOKS, ConsolePages, accessibility_problems, console_pages, overflow
+from security.acls.binding import AccessRule, AclBinding, ResourcePattern
+from security.acls.types import Operation, Permission, ResourceType
+from support.console_pages import LOOKS, ConsolePages, accessibility_problems, console_pages, cramped, overflow
 from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.rest import rest_api
@@ -21,6 +22,10 @@ from support.sasl import listener_settings, sasl_listeners
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TABS = ("", "/acls", "/quotas", "/tokens")
+READS_CUSTOMERS = AclBinding(
+    ResourcePattern(ResourceType.TOPIC, "customers"),
+    AccessRule("User:international", "*", Operation.DESCRIBE_CONFIGS, Permission.ALLOW),
+)
 ALICE = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
@@ -209,11 +214,14 @@ async def test_a_token_is_created_shown_once_and_expired(console, admin):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_every_tab_in_every_look(console, look):
+async def test_every_tab_in_every_look(console, admin, look):
+    await admin.create_acls([READS_CUSTOMERS])
+    await admin.set_scram_password("heidi", "secret")
     for tab in TABS:
         async with console.at(f"/security{tab}", **LOOKS[look]) as page:
             await expect(page.get_by_role("table")).to_be_visible()
             assert await overflow(page) <= 0
+            assert await cramped(page) == []
             assert await accessibility_problems(page) == []
 
 
