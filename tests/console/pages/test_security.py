@@ -14,6 +14,7 @@ from client.admin.quotas import DEFAULT, QuotaEntity
 from ottla import testing
 from security.acls.binding import AccessRule, AclBinding, ResourcePattern
 from security.acls.types import Operation, Permission, ResourceType
+from security.principal import Principal
 from support.console_pages import LOOKS, ConsolePages, accessibility_problems, console_pages, cramped, overflow
 from support.deadlines import DEADLINE_S
 from support.polling import until
@@ -217,12 +218,15 @@ async def test_a_token_is_created_shown_once_and_expired(console, admin):
 async def test_every_tab_in_every_look(console, admin, look):
     await admin.create_acls([READS_CUSTOMERS])
     await admin.set_scram_password("heidi", "secret")
+    token = await admin.create_delegation_token([Principal("User", "international")])
+    rows = {"": "heidi", "/acls": "User:international", "/quotas": "", "/tokens": token.token_id}
     for tab in TABS:
         async with console.at(f"/security{tab}", **LOOKS[look]) as page:
-            await expect(page.get_by_role("table")).to_be_visible()
+            await expect(page.get_by_role("row", name=re.compile(rows[tab])).first).to_be_visible()
             assert await overflow(page) <= 0
             assert await cramped(page) == []
             assert await accessibility_problems(page) == []
+    await admin.expire_delegation_token(token.hmac, -1)
 
 
 async def test_what_is_not_enabled_is_said(browser):
