@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 
@@ -30,9 +30,12 @@ from console.clients import Clients
 from console.services import ConsoleServices
 from console.watching.observer import Observer
 from ottla import testing
+from ottla.testing.cluster_thread import ClusterThread
 from security.acls.binding import AccessRule, AclBinding, ResourcePattern
 from security.acls.types import Operation, Permission, ResourceType
+from security.principal import Principal
 from support.rest import served
+from support.sasl import listener_settings, sasl_listeners
 
 MINUTES = 60
 TOPICS = {
@@ -44,7 +47,18 @@ TOPICS = {
 """Topics, by the minute of their creation."""
 AUTHORIZER = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-    "super.users": "User:ANONYMOUS",
+    "super.users": "User:ANONYMOUS;User:alice",
+}
+LOGINS = {
+    **sasl_listeners("SASL"),
+    **listener_settings("SASL", "PLAIN"),
+    "delegation.token.secret.key": "a secret of the demo",
+}
+ALICE: dict[str, Any] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": "alice-secret",
 }
 BEHIND = {"billing": 120, "shipping": 15, "analytics": 0}
 """Groups, and how many records of each partition of orders they have not read."""
@@ -58,6 +72,10 @@ class Demo(NamedTuple):
     url: str
     own_url: str
     bootstrap_servers: str
+    coordinator_url: str
+    """That of the broker that coordinates the groups: only it shows their rebalances."""
+    tokens_url: str
+    """That of a console with a login: brokers give delegation tokens only to users who have logged in."""
 
 
 class _Clock:
@@ -77,12 +95,14 @@ async def demo() -> AsyncIterator[Demo]:
         number: {
             "broker.rack": rack,
             **AUTHORIZER,
-            **({"ottla.console.listener": "127.0.0.1:0"} if number == 1 else {}),
+            **LOGINS,
+            "ottla.console.listener": "127.0.0.1:0",
         }
         for number, rack in ((1, "a"), (2, "b"), (3, "c"))
     }
     with _directory() as folder, testing.cluster(3, settings_of=settings_of, directory=folder) as cluster:
-        servers = cluster.bootstrap_servers
+        ports = [one.broker.acceptors["PLAINTEXT"].port for one in cluster.brokers.values() if one.broker]
+        servers = ",".join(f"127.0.0.1:{port}" for port in ports)
         broker = cluster.brokers[1].broker
         assert broker is not None
         assert broker.console is not None
@@ -94,13 +114,16 @@ async def demo() -> AsyncIterator[Demo]:
             await _live_an_hour(admin, producer, clock, url)
             await _groups(admin)
             await _security(admin)
+            secured = f"127.0.0.1:{broker.acceptors['SASL'].port}"
+            await _tokens(secured)
+            tokens_url = await stack.enter_async_context(_console(secured, clock, **ALICE))
             for number in (1, 2):
                 name = f"billing-{number}"
                 member = Consumer("orders", group_id="billing", client_id=name, bootstrap_servers=servers)
                 await stack.enter_async_context(member)
             await stack.enter_async_context(_open_transaction(servers))
             await _look(url, clock)
-            yield Demo(url, broker.console.url.removesuffix("/"), servers)
+            yield Demo(url, broker.console.url.removesuffix("/"), servers, await _coordinator_url(cluster), tokens_url)
 
 
 @contextlib.contextmanager
@@ -112,10 +135,10 @@ def _directory() -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _console(servers: str, clock: _Clock) -> AsyncIterator[str]:
+async def _console(servers: str, clock: _Clock, **login: Any) -> AsyncIterator[str]:
     clients = Clients(
-        lambda: Admin(bootstrap_servers=servers),
-        lambda: Producer(bootstrap_servers=servers, allow_auto_create_topics=False),
+        lambda: Admin(bootstrap_servers=servers, **login),
+        lambda: Producer(bootstrap_servers=servers, allow_auto_create_topics=False, **login),
     )
     async with clients:
         application = console_application(ConsoleServices(clients, observer=Observer(clock)))
@@ -180,6 +203,24 @@ async def _security(admin: Admin) -> None:
             },
         }
     )
+
+
+async def _coordinator_url(cluster: ClusterThread) -> str:
+    async with aiohttp.ClientSession() as http:
+        for member in cluster.brokers.values():
+            assert member.broker is not None
+            assert member.broker.console is not None
+            url = member.broker.console.url.removesuffix("/")
+            async with http.get(f"{url}/api/v1/inside/groups/coordinator?group=billing") as response:
+                if (await response.json())["is_here"]:
+                    return url
+    raise AssertionError("no broker coordinates the group")
+
+
+async def _tokens(servers: str) -> None:
+    async with Admin(bootstrap_servers=servers, **ALICE) as admin:
+        for renewers in (("billing", "shop"), ("reports",)):
+            await admin.create_delegation_token([Principal("User", one) for one in renewers])
 
 
 @contextlib.asynccontextmanager

@@ -30,8 +30,8 @@ class Picture(NamedTuple):
     path: str
     text: str
     look: dict[str, Any] = DESKTOP
-    is_own: bool = False
-    """Of the console of broker 1, which knows its inside."""
+    console: str = "url"
+    """The field of Demo with the URL: `own_url` is that of broker 1, which knows its inside."""
 
 
 PICTURES = (
@@ -41,9 +41,10 @@ PICTURES = (
     Picture("brokers", "/brokers", "controller"),
     Picture("broker", "/brokers/1?q=retention", "log.retention.ms"),
     Picture("broker-log-dirs", "/brokers/1/log-dirs", "orders-0"),
-    Picture("broker-statistics", "/brokers/1/statistics", "Produce", is_own=True),
+    Picture("broker-statistics", "/brokers/1/statistics", "Produce", console="own_url"),
     Picture("broker-partitions", "/brokers/1/partitions", "leader"),
     Picture("broker-apis", "/brokers/1/apis", "ListOffsets"),
+    Picture("broker-log-levels", "/brokers/1/log-levels?q=broker.co", "broker.controller"),
     Picture("broker-phone", "/brokers/1?q=retention", "log.retention.ms", PHONE),
     Picture("transactions", "/transactions", "None in"),
     Picture("transaction", "/transactions/payments-3", "payments-1"),
@@ -62,16 +63,20 @@ PICTURES = (
     Picture("security-users", "/security", "reports"),
     Picture("security-quotas", "/security/quotas", "shop"),
     Picture("security-acls", "/security/acls", "User:reports"),
-    Picture("inside-registry", "/inside/registry?path=/brokers/ids/1", "A live broker with its listeners", is_own=True),
-    Picture("inside-storage", f"/inside/storage?{OF_ORDERS}&offset=40&step=3", "Step 3 of", TALLER, is_own=True),
-    Picture("inside-replication", f"/inside/replication?{OF_ORDERS}", "Follow a record", is_own=True),
+    Picture("security-tokens", "/security/tokens", "User:reports", console="tokens_url"),
+    Picture(
+        "inside-registry", "/inside/registry?path=/brokers/ids/1", "A live broker with its listeners", console="own_url"
+    ),
+    Picture("inside-storage", f"/inside/storage?{OF_ORDERS}&offset=40&step=3", "Step 3 of", TALLER, console="own_url"),
+    Picture("inside-replication", f"/inside/replication?{OF_ORDERS}", "Follow a record", console="own_url"),
+    Picture("inside-groups", "/inside/groups?group=billing", "joins", console="coordinator_url"),
     Picture("api", "/api-docs", "/api/v1/overview"),
 )
 
 
 async def take(browser: Browser, shown: Demo, picture: Picture) -> int:
     """Write one picture; return its size in bytes."""
-    url = (shown.own_url if picture.is_own else shown.url) + picture.path
+    url = getattr(shown, picture.console) + picture.path
     async with opened(browser, url, **(picture.look | {"locale": "en-GB", "timezone_id": "Europe/Prague"})) as page:
         await expect(page.get_by_role("main").get_by_text(picture.text).filter(visible=True).first).to_be_visible()
         return len(await page.screenshot(path=FOLDER / f"{picture.name}.png", animations="disabled"))
