@@ -11,13 +11,8 @@ from security.password_hash import ScryptHash
 from support.console import basic
 from support.deadlines import DEADLINE_S
 from support.rest import Rest
-from support.running_registry import RunningRegistry, listens
-
-
-class RunningConsole(RunningRegistry):
-    """The command as a process."""
-
-    last_words = "  curl "
+from support.running_console import RunningConsole
+from support.running_registry import listens
 
 
 @pytest.fixture(scope="module")

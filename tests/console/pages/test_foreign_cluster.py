@@ -1,15 +1,18 @@
-"""The pages of `ottla console` for a cluster that is not ours: librdkafka's mock cluster, which serves few APIs."""
+"""The pages of `ottla console`, a process, for a cluster that is not ours: librdkafka's mock cluster with few APIs."""
 
 import re
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from confluent_kafka import Producer
 from playwright.async_api import expect
 
-from support.console_pages import accessibility_problems, console_pages, overflow
+from support.console_pages import ConsolePages, accessibility_problems, overflow
 from support.deadlines import DEADLINE_S
 from support.mock_cluster import MockCluster
+from support.rest import Rest
+from support.running_console import RunningConsole
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 RECORDS = 30
@@ -29,8 +32,11 @@ def cluster():
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pages(browser, cluster):
-    async with console_pages(browser, cluster.bootstrap) as console:
-        yield console
+    with RunningConsole("console", "--listen", "127.0.0.1:0", "--bootstrap-server", cluster.bootstrap) as running:
+        url = running.value("url").rstrip("/")
+        async with aiohttp.ClientSession() as http:
+            session = await Rest(http, url, "").get("/api/v1/session")
+            yield ConsolePages(browser, Rest(http, url, session["cluster_id"]))
 
 
 async def looks_good(page):
