@@ -9,8 +9,13 @@ from broker.quotas import client_quotas
 from broker.quotas.client_quotas import UNKNOWN_LIMITS, ClientQuotas
 from broker.quotas.entities import path_of
 from broker.quotas.rates import INT_MAX, Window
+from broker.settings.entities import EntityConfigs
+from client.admin.admin import Admin
+from client.admin.quotas import DEFAULT, QuotaEntity
 from security.principal import Principal
+from support.broker import running_broker
 from support.reference import REFERENCE
+from support.zookeeper import new_chroot, shared_zookeeper
 
 LEVELS = {
     "user+client": {"user": "u", "client-id": "c"},
@@ -27,6 +32,15 @@ PRECEDENCE = [
     for line in (REFERENCE / "security" / "throttle.jsonl").read_text().splitlines()
     if json.loads(line)["experiment"] == "precedence"
 ]
+
+
+NO_RATES = {"producer_byte_rate": None, "consumer_byte_rate": None}
+
+
+def entity(level):
+    """The entity of a level, for Admin."""
+    names = {kind.replace("-", "_"): DEFAULT if name is None else name for kind, name in LEVELS[level].items()}
+    return QuotaEntity(**names)
 
 
 class Request:
@@ -71,13 +85,38 @@ def bytes_per_s(rate):
 
 @pytest.mark.parametrize("row", PRECEDENCE, ids=lambda row: f"{row['quota']} {row['level_that_fits']}")
 def test_the_recorded_precedence(row):
-    quotas = Quotas(**{path_of(LEVELS[level]): {row["quota"]: str(rate)} for level, rate in row["levels_set"].items()})
+    check_precedence(
+        row, Quotas(**{path_of(LEVELS[level]): {row["quota"]: str(rate)} for level, rate in row["levels_set"].items()})
+    )
+
+
+def check_precedence(row, quotas):
     if row["quota"] == "producer_byte_rate":
         throttle_ms = quotas.count("u", "c", row["bytes"], 0.0)
     else:
         throttle_ms, may_be_sent = quotas.settle_fetch("u", "c", 60131, 0.0)
         assert may_be_sent == (not row["levels_set"])
-    assert throttle_ms == pytest.approx(row["throttle_time_ms"], abs=1)
+    assert throttle_ms == pytest.approx(row["throttle_time_ms"], abs=1), row
+
+
+async def unheard(_path):
+    """Of what this test changes itself, nobody is told."""
+
+
+@pytest.mark.parametrize("registry", ["embedded", "zookeeper"])
+async def test_the_recorded_precedence_of_quotas_in_a_registry(tmp_path, registry):
+    overrides = {} if registry == "embedded" else {"zookeeper_connect": f"{shared_zookeeper().connect}{new_chroot()}"}
+    async with running_broker(tmp_path / "data", **overrides) as broker:
+        port = broker.acceptors["PLAINTEXT"].port
+        entities = EntityConfigs(broker.services.registry_access.registry, notify=unheard)
+        async with Admin(bootstrap_servers=f"127.0.0.1:{port}") as admin:
+            for row in PRECEDENCE:
+                rates = {level: {**NO_RATES, row["quota"]: row["levels_set"].get(level)} for level in LEVELS}
+                assert not any((await admin.alter_client_quotas({entity(one): rates[one] for one in LEVELS})).values())
+                await entities.load_all()
+                quotas = Quotas()
+                entities.subscribe(quotas.config_changed)
+                check_precedence(row, quotas)
 
 
 def test_without_quotas_nothing_is_active():
