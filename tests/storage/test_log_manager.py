@@ -2,19 +2,13 @@
 
 import asyncio
 import errno
-import fcntl
 import random
 import shutil
-import subprocess
-import sys
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 
 import pytest
 
-from storage.directories import lock
 from storage.directories.delayed_deletes import DelayedDeletes
-from storage.directories.log_directory import LogDirectory
 from storage.errors import (
     InconsistentBrokerIdError,
     InconsistentClusterIdError,
@@ -79,56 +73,6 @@ class TestLock:
         fourth.dirs.lock()
         fourth.dirs.unlock()
         third.dirs.unlock()
-
-    def test_another_process(self, tmp_path):
-        logs = manager(tmp_path)
-        logs.dirs.lock()
-        # The JVM locks the process's way, by fcntl.
-        code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-        command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
-        assert subprocess.run(command, capture_output=True, check=False).returncode != 0
-        logs.dirs.unlock()
-        assert subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-    def test_a_process_that_a_killed_broker_was_starting_has_the_lock_until_it_is_another_program(
-        self, tmp_path, monkeypatch
-    ):
-        with (tmp_path / ".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            child = subprocess.Popen(
-                [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, pass_fds=[file.fileno()]
-            )
-        waits = []
-
-        def end_child(wait_s):
-            waits.append(wait_s)
-            child.communicate()
-
-        monkeypatch.setattr(lock, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=end_child))
-        directory = LogDirectory(FileSystem(), tmp_path)
-        directory.lock()
-        directory.unlock()
-        assert len(waits) == 1
-
-    def test_the_lock_file_is_removed_with_the_lock(self, tmp_path):
-        """As in Kafka. Who has opened it just before must not take that for a lock."""
-
-        class Meanwhile(FileSystem):
-            removed = False
-
-            def open(self, path, *, create=False):
-                opened = super().open(path, create=create)
-                if not self.removed:
-                    self.removed = True
-                    self.remove(path)
-                return opened
-
-        first = LogDirectory(Meanwhile(), tmp_path)
-        first.lock()
-        with pytest.raises(LogDirLockedError):
-            LogDirectory(FileSystem(), tmp_path).lock()
-        first.unlock()
-        assert list(tmp_path.iterdir()) == []
 
 
 class TestMeta:
