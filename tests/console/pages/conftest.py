@@ -1,4 +1,4 @@
-"""One browser for all tests of a module, and a console for one broker."""
+"""One browser for all tests of a module, and a console: `ottla console`, and in the full run that of each broker."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -7,9 +7,13 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from ottla import testing
-from ottla.testing.broker_thread import BrokerThread
+from ottla.testing.cluster_thread import ClusterThread
 from support.browser import chromium
+from support.console_cluster import BROKERS, ConsoleCluster, console_cluster
 from support.console_pages import ConsolePages, console_pages
+from support.counts import FULL
+
+OF_BROKERS = [pytest.param(broker, id=f"broker-{broker}", marks=pytest.mark.counted) for broker in BROKERS if FULL]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -19,12 +23,56 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[BrokerThread]:
-    with testing.broker() as running:
+def broker_settings() -> dict[str, str]:
+    """What a module needs of the brokers, by Kafka's names."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def brokers_needed() -> int:
+    """How many brokers a module needs at least."""
+    return 1
+
+
+@pytest.fixture(scope="module", params=[pytest.param(None, id="ottla-console"), *OF_BROKERS])
+def console_of(request: pytest.FixtureRequest) -> int | None:
+    """The broker whose console it is; None: `ottla console`."""
+    broker: int | None = request.param
+    return broker
+
+
+@pytest.fixture(scope="module")
+def own_consoles(console_of: int | None, broker_settings: dict[str, str]) -> Iterator[ConsoleCluster | None]:
+    """Three brokers with consoles; None if the tests are for `ottla console`."""
+    if console_of is None:
+        yield None
+        return
+    with console_cluster(broker_settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broker(
+    own_consoles: ConsoleCluster | None, broker_settings: dict[str, str], brokers_needed: int
+) -> Iterator[ClusterThread]:
+    """The broker of a module, or its brokers."""
+    if own_consoles is not None:
+        yield own_consoles.cluster
+        return
+    with (
+        testing.broker(broker_settings) if brokers_needed == 1 else testing.cluster(brokers_needed, broker_settings)
+    ) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def console(browser: Browser, broker: BrokerThread) -> AsyncIterator[ConsolePages]:
-    async with console_pages(browser, broker.bootstrap_servers) as pages:
-        yield pages
+async def console(
+    browser: Browser, broker: ClusterThread, own_consoles: ConsoleCluster | None, console_of: int | None
+) -> AsyncIterator[ConsolePages]:
+    """The console's pages."""
+    if own_consoles is None or console_of is None:
+        pages = console_pages(browser, broker.bootstrap_servers)
+    else:
+        pages = own_consoles.pages(browser, console_of)
+    async with pages as running:
+        yield running

@@ -9,7 +9,6 @@ from playwright.async_api import expect
 from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.topic_partition import TopicPartition
-from ottla import testing
 from support.console_groups import BUSY, IDLE, PARTITIONS, TOPIC, groups_to_look_at
 from support.console_pages import LOOKS, accessibility_problems, overflow
 from support.polling import until
@@ -19,9 +18,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")
-def broker():
-    with testing.broker(BROKER_SETTINGS) as running:
-        yield running
+def broker_settings():
+    return BROKER_SETTINGS
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -86,6 +86,7 @@ async def test_hostile_content_is_only_text(inside, own_broker):
         await expect(page.get_by_role("region", name="Content")).to_contain_text("<img src=x")
 
 
+@pytest.mark.parametrize("console_of", [None], indirect=True)
 async def test_the_console_of_another_cluster_says_where_it_is(console):
     async with console.at("/inside/registry") as page:
         await expect(page.get_by_text("Only an Ottla broker shows this")).to_be_visible()

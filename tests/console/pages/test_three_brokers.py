@@ -3,42 +3,30 @@
 import contextlib
 import re
 
-import aiohttp
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from ottla import Admin, OffsetAndMetadata, TopicPartition, testing
-from ottla.cluster.ports import free_ports
-from support.console_pages import ConsolePages
+from ottla import Admin, OffsetAndMetadata, TopicPartition
+from support.console_cluster import BROKERS, console_cluster
 from support.polling import until
-from support.rest import Rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BROKERS = (1, 2, 3)
 MEMBER = {"zookeeper.session.timeout.ms": "300000"}
 """A broker that is paused stays a member of the cluster."""
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    ports = dict(zip(BROKERS, free_ports(3), strict=True))
-    settings_of = {broker: {"ottla.console.listener": f"127.0.0.1:{port}"} for broker, port in ports.items()}
-    with testing.cluster(3, settings=MEMBER, settings_of=settings_of) as running:
-        yield running, {broker: f"http://127.0.0.1:{port}" for broker, port in ports.items()}
+    with console_cluster(MEMBER) as running:
+        yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def consoles(browser, cluster):
     async with contextlib.AsyncExitStack() as stack:
-        http = await stack.enter_async_context(aiohttp.ClientSession())
-        found = {}
-        for broker, url in cluster[1].items():
-            session = await Rest(http, url, "").get("/api/v1/session")
-            assert session["broker_id"] == broker
-            found[broker] = ConsolePages(browser, Rest(http, url, session["cluster_id"]))
-        yield found
+        yield {broker: await stack.enter_async_context(cluster.pages(browser, broker)) for broker in BROKERS}
 
 
 @pytest.mark.parametrize("broker", BROKERS)
@@ -63,7 +51,7 @@ async def test_the_console_of_each_broker_shows_and_changes_the_whole_cluster(co
 async def test_pages_show_what_is_known_while_a_broker_does_not_answer(consoles, cluster):
     made = {"topic_name": "kept", "partitions_count": 3, "replication_factor": 1}
     assert (await consoles[1].rest.ask("POST", "topics", made)).status == 201
-    cluster[0].pause_broker(3)
+    cluster.cluster.pause_broker(3)
     try:
         for broker in (1, 2):
             async with consoles[broker].at("/") as page:
@@ -71,7 +59,7 @@ async def test_pages_show_what_is_known_while_a_broker_does_not_answer(consoles,
             async with consoles[broker].at("/topics") as page:
                 await expect(page.get_by_role("link", name="kept", exact=True)).to_be_visible()
     finally:
-        cluster[0].resume_broker(3)
+        cluster.cluster.resume_broker(3)
 
 
 async def test_a_timeline_names_the_coordinator_where_another_broker_is_it(consoles, cluster):
@@ -82,7 +70,7 @@ async def test_a_timeline_names_the_coordinator_where_another_broker_is_it(conso
         await expect(page.get_by_text("readers has no coordinator now")).to_be_visible()
     made = {"topic_name": "read", "partitions_count": 1, "replication_factor": 1}
     assert (await consoles[1].rest.ask("POST", "topics", made)).status == 201
-    async with Admin(bootstrap_servers=cluster[0].bootstrap_servers) as admin:
+    async with Admin(bootstrap_servers=cluster.cluster.bootstrap_servers) as admin:
         await admin.alter_group_offsets("readers", {TopicPartition("read", 0): OffsetAndMetadata(0)})
 
     async def is_known():

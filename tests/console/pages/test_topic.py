@@ -10,7 +10,6 @@ from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from ottla import testing
 from support.console_pages import LOOKS, accessibility_problems, overflow
 from support.polling import until
 
@@ -18,10 +17,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")
-def broker():
-    """Two brokers, in place of the one of other tests."""
-    with testing.cluster(2) as running:
-        yield running
+def brokers_needed():
+    return 2
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -77,7 +77,7 @@ async def test_records_and_sizes_of_topics(console, admin, broker):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_a_topic_is_created_with_a_setting(console, admin, look):
+async def test_a_topic_is_created_with_a_setting(console, broker, admin, look):
     name = f"created-{look}"
     async with console.at("/topics", **LOOKS[look]) as page:
         await page.get_by_role("button", name="Create topic").click()
@@ -93,8 +93,9 @@ async def test_a_topic_is_created_with_a_setting(console, admin, look):
             await field.fill(wrong)
             await expect(dialog.get_by_text(rule)).to_be_visible()
         await field.fill(name)
-        await dialog.get_by_label("Replicas of each partition").fill("2")
-        await expect(dialog.get_by_text("At most 1: each replica is on another broker.")).to_be_visible()
+        await dialog.get_by_label("Replicas of each partition").fill("4")
+        rule = f"At most {len(broker.brokers)}: each replica is on another broker."
+        await expect(dialog.get_by_text(rule)).to_be_visible()
         await dialog.get_by_label("Replicas of each partition").fill("1")
         await dialog.get_by_label("Partitions", exact=True).fill("4")
         await dialog.get_by_text("Advanced settings").click()

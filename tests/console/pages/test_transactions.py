@@ -8,7 +8,6 @@ from playwright.async_api import expect
 
 from client.admin.admin import Admin
 from client.producer.producer import Producer
-from ottla import testing
 from support.console_pages import LOOKS, accessibility_problems, overflow
 from support.hanging import write_hanging
 
@@ -16,9 +15,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")
-def broker():
-    with testing.broker({"transaction.partition.verification.enable": "false"}) as running:
-        yield running
+def broker_settings():
+    return {"transaction.partition.verification.enable": "false"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
