@@ -235,7 +235,6 @@ class ServerConnection(asyncio.Protocol):
         if opcode == OpCode.AUTH:
             self._waiting.append(self._authenticate(xid, reader))
         elif opcode == OpCode.CLOSE_SESSION:
-            self.session.is_closing = True
             self._waiting.append(_Request(xid, None, is_last=True))
         else:
             self._waiting.append(_Request(xid, _parsed(opcode, reader)))
@@ -305,7 +304,7 @@ class ServerConnection(asyncio.Protocol):
             caller, run = Caller(self.session.id, self._identities), request.todo.run
             request.future = self._store.write(self.session.id, lambda draft: run(draft, caller))
         else:
-            request.future = self.session.end()
+            request.future = self.session.end(asked_by=self)
         self._writes.append(request)
         request.future.add_done_callback(self._advance)
 

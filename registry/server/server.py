@@ -99,14 +99,16 @@ class RegistryServer:
         await self._server.wait_closed()
 
     def session_for(self, session_id: int, password: bytes, timeout_ms: int, host: str) -> ServerSession | None:
-        """Return a new session (id 0) or the one with this id; None if it has ended or the password is another.
+        """Return a new session (id 0) or the one with this id; None if it ends, or the password is another.
 
         host: the address of the client. Raises RegistryError if the store has failed, or if clients have left too many
         sessions without a connection.
         """
         if session_id:
             session = self.sessions.get(session_id)
-            return session if session is not None and session.has_password(password) else None
+            if session is None or session.is_ending or not session.has_password(password):
+                return None
+            return session
         lowest, highest = self._timeouts
         self._require_room_for_session(host)
         kept = ServerSession.with_password(min(max(timeout_ms, lowest), highest))

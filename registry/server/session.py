@@ -83,7 +83,9 @@ class ServerSession:
         self.opened: asyncio.Future[None] | None = None
         """Done when the session is durable; None for one of the previous process."""
         self.connection: SessionConnection | None = None
-        self.is_closing = False  # the client has asked for the end
+        self.is_ending = False
+        """The end is under way: no connection can go on with the session."""
+        self._ended_by: SessionConnection | None = None  # it is closed after its answer
         self._store = store
         self._on_end = on_end
         self._clock = clock
@@ -120,8 +122,10 @@ class ServerSession:
         """Note a sign of life of the client."""
         self._heard_at = self._clock.time()
 
-    def end(self) -> asyncio.Future[None]:
-        """End the session; its ephemeral nodes are deleted."""
+    def end(self, asked_by: SessionConnection | None = None) -> asyncio.Future[None]:
+        """End the session; its ephemeral nodes are deleted. asked_by: closes itself after the answer."""
+        self.is_ending = True
+        self._ended_by = asked_by
         self._timer.cancel()
         return self._store.end_session(self.id)
 
@@ -138,7 +142,7 @@ class ServerSession:
         """Forget the session. Called by the store."""
         self._timer.cancel()
         self._on_end(self)
-        if self.connection is not None and not self.is_closing:
+        if self.connection is not None and self.connection is not self._ended_by:
             self.connection.abort()  # a client that does not read would keep it open
 
     def _plan(self, delay_s: float) -> None:

@@ -1,5 +1,7 @@
 """Sessions of the registry's server: they outlive connections, and end by a request or by silence."""
 
+import asyncio
+
 import pytest
 
 from registry.server import server as server_module
@@ -105,6 +107,28 @@ async def test_a_closed_session_cannot_be_taken_up_again(client, dial):
     await client.ask(OpCode.CLOSE_SESSION)
     again = await (await dial()).connect(session_id=client.session_id, password=client.password)
     assert again.session_id == 0
+
+
+async def test_a_session_whose_end_is_under_way_cannot_be_taken_up(client, other, dial, server, monkeypatch):
+    """Its owner, whose connection was closed when another client took the session to end it, comes back just then."""
+    await client.create("/mine", flags=EPHEMERAL)
+    is_asked, is_written = asyncio.Event(), asyncio.Event()
+    end_session = server.store.end_session
+
+    async def end_later(session_id):
+        is_asked.set()
+        await is_written.wait()
+        await end_session(session_id)
+
+    monkeypatch.setattr(server.store, "end_session", lambda session_id: asyncio.ensure_future(end_later(session_id)))
+    client.send(OpCode.CLOSE_SESSION)
+    await is_asked.wait()
+    owner = await (await dial()).connect(session_id=client.session_id, password=client.password)
+    assert (owner.session_id, await owner.is_closed()) == (0, True)
+    is_written.set()
+    assert (await client.reply()).error == ErrorCode.OK
+    assert await client.is_closed()
+    assert not await other.exists("/mine")
 
 
 async def test_a_write_whose_connection_breaks_is_applied(client, other):
