@@ -105,7 +105,11 @@ async def size() -> None:
             page.on("request", lambda request: loaded.add(request.url))
             await page.goto(server.url)
             await page.get_by_role("heading", name="Overview").wait_for()
-    of_first = [path for path in files if any(one.endswith(f"/static/{relative(path)}") for one in loaded)]
+    of_first = [
+        path
+        for path in files
+        if any(one.endswith(f"/static/{relative(path)}") for one in loaded) or path.suffix == ".css"
+    ]  # the stylesheets are loaded as one
     for name, some in (("all pages", files), ("the first page", of_first)):
         plain = sum(path.stat().st_size for path in some)
         small = sum(len(minified(path.read_bytes(), path.name)) for path in some)

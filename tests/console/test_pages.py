@@ -27,6 +27,29 @@ async def test_the_document_is_at_every_page_and_files_are_revalidated(broker):
         assert again.status == 304
 
 
+async def test_the_document_names_what_is_there(broker):
+    """A file that is asked for early and is not there would only make the page late."""
+    async with rest_api(broker.bootstrap_servers) as rest:
+        async with rest.http.get(rest.full("/")) as document:
+            named = set(re.findall(r'(?:href|src)="(/(?:static|api/v1)/.+?)"', await document.text()))
+            named |= set(re.findall(r"<(.+?)>", document.headers["Link"]))
+        assert {"/static/styles.css", "/static/pages/overview.js", "/api/v1/overview"} <= named
+        assert {path: (await rest.ask("GET", path)).status for path in named} == dict.fromkeys(named, 200)
+        assert "Link" not in (await rest.ask("GET", "/topics")).headers
+
+
+async def test_files_are_compressed_for_who_accepts_it(broker):
+    async with rest_api(broker.bootstrap_servers) as rest:
+        url = rest.full("/static/styles.css")
+        async with rest.http.get(url, headers={"Accept-Encoding": "identity"}) as plain:
+            text = await plain.text()
+            assert "Content-Encoding" not in plain.headers
+        async with rest.http.get(url, headers={"Accept-Encoding": "br, gzip"}) as small:
+            assert await small.text() == text
+            assert small.headers["Content-Encoding"] == "gzip"
+            assert int(small.headers["Content-Length"]) < len(text) / 2
+
+
 @pytest.mark.parametrize(
     "path", ["/static/none.js", "/static/core", "/static/../pages.py", "/static/%2e%2e/pages.py", "/other"]
 )
