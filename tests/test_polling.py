@@ -45,6 +45,12 @@ def test_an_operand_that_raises_is_shown_with_its_error():
         until_blocking(lambda: values.pop(), "a value", -1)
 
 
+def test_of_a_long_value_the_begin_and_the_end_are_shown():
+    log = "started " + 3000 * "." + " stopped"
+    with pytest.raises(AssertionError, match=r"log = 'started \..*\(3018 characters\).*\. stopped'$"):
+        until_blocking(lambda: "failed" in log, "the failure is logged", 0)
+
+
 @pytest.mark.parametrize("limit", [3])
 def test_default_arguments_of_a_condition_are_known(limit):
     with pytest.raises(AssertionError, match="least = 3"):

@@ -56,8 +56,9 @@ def _failure(condition: Callable[[], Any], found: object, what: str, timeout_s: 
 
 
 def _short(value: object) -> str:
+    """A value, or its begin and its end: that of a log says what happened last."""
     text = repr(value)
-    return text if len(text) <= 500 else f"{text[:500]}… ({len(text)} characters)"
+    return text if len(text) <= 2500 else f"{text[:500]}… ({len(text)} characters) …{text[-2000:]}"
 
 
 def _operands(condition: Callable[[], Any]) -> list[str]:

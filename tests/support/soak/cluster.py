@@ -109,7 +109,7 @@ class SoakCluster(ProcessCluster):
     def is_in_sync(self) -> bool:
         """Whether every broker runs, and every partition has a leader and all its replicas in sync."""
         try:
-            if not self.is_whole():
+            if self.present() != set(BROKERS):
                 return False
             topics = self.admin.list_topics(timeout=DEADLINE_S).topics.values()
         except KafkaException:

@@ -40,7 +40,7 @@ def healed(cluster):
     for broker_id, state in cluster.states().items():
         if state == "stopped":
             cluster.inject("start", broker=broker_id)
-    until_blocking(lambda: cluster.is_whole(), "the cluster is whole")
+    until_blocking(lambda: cluster.present() == set(ALL), "the cluster is whole")
 
 
 def producer_of(cluster, topic, **settings):
