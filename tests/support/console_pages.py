@@ -18,7 +18,8 @@ DARK: dict[str, Any] = DESKTOP | {"color_scheme": "dark"}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 LOOKS = {"desktop": DESKTOP, "phone": PHONE}
 """Dark is only colours: `accessibility_problems` looks at both."""
-COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast"]}, "resultTypes": ["violations"]}
+ALL_RULES: dict[str, Any] = {"resultTypes": ["violations"]}
+COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast"]}} | ALL_RULES
 
 
 class ConsolePages:
@@ -48,7 +49,7 @@ async def console_pages(
 
 async def accessibility_problems(page: Page) -> list[str]:
     """What axe finds on a page that is serious or critical, with light colours and with dark ones: rule and element."""
-    light = await Axe().run(page)
+    light = await Axe().run(page, options=ALL_RULES)
     await page.emulate_media(color_scheme="dark")
     dark = await Axe().run(page, options=COLOURS)
     await page.emulate_media(color_scheme="light")
