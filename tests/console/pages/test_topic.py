@@ -21,6 +21,12 @@ def brokers_needed():
     return 2
 
 
+@pytest.fixture(scope="module")
+def broker_settings():
+    """No election, five seconds after the start of the controller, that a page should offer."""
+    return {"auto.leader.rebalance.enable": "false"}
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def admin(broker):
     async with Admin(bootstrap_servers=broker.bootstrap_servers) as opened:
