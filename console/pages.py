@@ -17,7 +17,7 @@ from aiohttp import web
 STATIC: Final = Path(__file__).parent / "static"
 PAGES: Final = ("topics", "groups", "brokers", "transactions", "security", "inside", "api-docs")
 """The first part of the path of each page; the overview is at the root."""
-STYLES: Final = "styles.css"
+_STYLES: Final = "styles.css"
 """All stylesheets as one file: each request costs a cold start some milliseconds."""
 HTML: Final = "text/html"
 _DOCUMENT: Final = "index.html"
@@ -104,7 +104,7 @@ class _Files:
         return web.Response(status=status, body=body, content_type=file.content_type, charset="utf-8", headers=headers)
 
     def _file(self, name: str) -> _File:
-        if name == STYLES:
+        if name == _STYLES:
             paths = [*(STATIC / one for one in _SHARED_STYLES), *sorted(STATIC.glob("pages/*.css"))]
         elif name in self._paths:
             paths = [self._paths[name]]
