@@ -26,7 +26,7 @@ RECORDS_A_TURN = 500
 class GroupsPartition:
     """The groups of one partition during one term."""
 
-    __slots__ = ("groups", "is_loading", "open_groups", "partition", "term")
+    __slots__ = ("_ended", "groups", "is_loading", "open_groups", "partition", "term")
 
     def __init__(self, partition: int, term: int) -> None:
         self.partition = partition
@@ -35,6 +35,27 @@ class GroupsPartition:
         self.groups: dict[str, AnyGroup] = {}
         self.open_groups: dict[int, set[str]] = {}
         """By producer id: the groups that have offsets in the producer's open transaction."""
+        self._ended: dict[int, bool] = {}
+        """By producer id: whether its transaction was committed, if it has ended since the loading began."""
+
+    def finish_loading(self, groups: dict[str, AnyGroup]) -> None:
+        """Adopt the groups that were read from the log, which may not have the ends of transactions since then."""
+        self.groups = groups
+        for group in groups.values():
+            for producer_id in group.offsets.producers:
+                self.open_groups.setdefault(producer_id, set()).add(group.group_id)
+        self.is_loading = False
+        for producer_id, committed in self._ended.items():
+            self.end_transaction(producer_id, committed=committed)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """End a producer's transaction in all groups."""
+        if self.is_loading:
+            self._ended[producer_id] = committed
+        for group_id in self.open_groups.pop(producer_id, ()):
+            group = self.groups.get(group_id)
+            if group is not None:
+                group.offsets.end_transaction(producer_id, committed=committed)
 
 
 class GroupPartitions:
@@ -113,12 +134,9 @@ class GroupPartitions:
         if replayed is None or self._partitions.get(partition.partition) is not partition:
             return
         replay, count = replayed
-        partition.groups = replay.groups()
+        partition.finish_loading(replay.groups())
         for group in list(partition.groups.values()):
-            for producer_id in group.offsets.producers:
-                partition.open_groups.setdefault(producer_id, set()).add(group.group_id)
             self._loaded(group)
-        partition.is_loading = False
         if count:
             took_s = asyncio.get_running_loop().time() - started_s
             logger.info("%s: %d groups from %d records in %.1f s", name, len(partition.groups), count, took_s)

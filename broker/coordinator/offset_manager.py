@@ -136,10 +136,7 @@ class OffsetManager:
     def end_transaction(self, producer_id: int, partitions: Iterable[int], *, committed: bool) -> None:
         """End a producer's transaction, whose marker is committed in these partitions of `__consumer_offsets`."""
         for partition in self._partitions.by_number(partitions):
-            for group_id in partition.open_groups.pop(producer_id, ()):
-                group = partition.groups.get(group_id)
-                if group is not None:
-                    group.offsets.end_transaction(producer_id, committed=committed)
+            partition.end_transaction(producer_id, committed=committed)
 
     def _accepted(self, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
         """Return the offsets whose metadata is not too long. Like Kafka, count UTF-16 units in spite of the name."""

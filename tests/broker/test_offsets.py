@@ -28,7 +28,7 @@ from protocol.messages.txn_offset_commit import (
 from protocol.record_batch import iter_batches
 from support.broker import broker_process, running_broker
 from support.groups import GroupMember, commit, fetch_offsets, find_group
-from support.held_commits import hold, let_go, resign
+from support.held_commits import commit_before, hold, let_go, resign
 from support.live import live
 from support.polling import until
 from support.transactions import TransactionalProducer, again
@@ -450,6 +450,35 @@ async def test_expired_offsets_do_not_return_after_a_restart(tmp_path):
 # -- transactions ----------------------------------------------------------------------------------------------------
 
 
+async def commit_in_transaction(client, producer, group_id, topic, version=4, **fields):
+    """One TxnOffsetCommit of offset 7 in partition 0: its error code."""
+    one = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="m")
+    request = TxnOffsetCommitRequest(
+        transactional_id=producer.transactional_id,
+        group_id=group_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[one])],
+        **fields,
+    )
+    return (await client.call(request, version)).topics[0].partitions[0].error_code
+
+
+async def add_group(client, producer, group_id):
+    """AddOffsetsToTxn until it is done."""
+    request = AddOffsetsToTxnRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        group_id=group_id,
+    )
+
+    async def attempt():
+        return (await client.call(request, 4)).error_code
+
+    assert await again(attempt) == 0
+
+
 @pytest.mark.parametrize("commits", [True, False])
 async def test_offsets_of_a_transaction_become_visible_when_it_commits(client, group_id, topic, commits):
     await find_group(client.call, group_id)
@@ -459,30 +488,11 @@ async def test_offsets_of_a_transaction_become_visible_when_it_commits(client, g
     await producer.begin()
 
     async def send(version=4, **fields):
-        one = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="m")
-        request = TxnOffsetCommitRequest(
-            transactional_id=producer.transactional_id,
-            group_id=group_id,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[one])],
-            **fields,
-        )
-        return (await client.call(request, version)).topics[0].partitions[0].error_code
+        return await commit_in_transaction(client, producer, group_id, topic, version, **fields)
 
     assert await send() == ErrorCode.TRANSACTION_ABORTABLE  # the transaction does not know of the group (KIP-890)
     assert await send(3) == ErrorCode.INVALID_TXN_STATE
-
-    async def add():
-        request = AddOffsetsToTxnRequest(
-            transactional_id=producer.transactional_id,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            group_id=group_id,
-        )
-        return (await client.call(request, 4)).error_code
-
-    assert await again(add) == 0
+    await add_group(client, producer, group_id)
     assert await send(generation_id=5, member_id="nobody") == ErrorCode.UNKNOWN_MEMBER_ID
     for version in range(5):
         assert await send(version) == 0
@@ -490,5 +500,36 @@ async def test_offsets_of_a_transaction_become_visible_when_it_commits(client, g
     code = (await fetch_offsets(client.call, group_id, topic, 0, require_stable=True))[1][0][3]
     assert code == ErrorCode.UNSTABLE_OFFSET_COMMIT
     await producer.ended(commits)
+    found = (await fetch_offsets(client.call, group_id, topic, 0, require_stable=True))[1][0]
+    assert found == ((7, -1, "m", 0) if commits else (1, -1, "", 0))
+
+
+@pytest.mark.parametrize("commits", [True, False])
+async def test_a_transaction_may_end_while_its_offsets_are_loaded(broker, client, group_id, topic, commits):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic, partitions=2)
+    assert await commit(client.call, group_id, topic, 1) == 0
+    producer = TransactionalProducer(client.call, f"txn-{group_id}")
+    await producer.begin()
+    await add_group(client, producer, group_id)
+    assert await commit_in_transaction(client, producer, group_id, topic) == 0
+    partition = hold(broker, broker.services.coordination.group_log, group_id)
+    sync, end = partition.sync, partition.log.log_end_offset
+    waiting = asyncio.create_task(commit(client.call, group_id, topic, 5, partition=1))
+    await until(lambda: partition.log.log_end_offset > end, "what is loaded is not committed")
+    resign(broker, partition)
+    partition.sync = sync
+    broker.services.replicas.role_changed((partition.topic, partition.partition))
+    assert await waiting == ErrorCode.NOT_COORDINATOR
+    loading = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {})
+    assert await fetch_offsets(client.call, group_id, topic, 0) == loading
+    end = partition.log.log_end_offset
+    assert await again(lambda: producer.end(commits)) == 0
+    await until(lambda: partition.log.log_end_offset > end, "the marker is in the log")
+    commit_before(broker, partition, end)  # all that was loaded, but not the marker
+    assert await fetch_offsets(client.call, group_id, topic, 0) == loading
+    let_go(broker, partition)
+    await find_group(client.call, group_id)
+    assert await producer.end(commits) == 0
     found = (await fetch_offsets(client.call, group_id, topic, 0, require_stable=True))[1][0]
     assert found == ((7, -1, "m", 0) if commits else (1, -1, "", 0))

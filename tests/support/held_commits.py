@@ -17,11 +17,16 @@ def hold(broker: Broker, log: CoordinatorLog, key: str) -> Partition:
     return partition
 
 
-def let_go(broker: Broker, partition: Partition) -> None:
-    """The follower fetches everything, and is no replica any more."""
-    partition.sync.end_offsets[FOLLOWER] = partition.log.log_end_offset
+def commit_before(broker: Broker, partition: Partition, offset: int) -> None:
+    """The follower fetches the records before `offset`: they are committed."""
+    partition.sync.end_offsets[FOLLOWER] = offset
     partition.maybe_advance_high_watermark()
     broker.services.replicas.check((partition.topic, partition.partition))
+
+
+def let_go(broker: Broker, partition: Partition) -> None:
+    """The follower fetches everything, and is no replica any more."""
+    commit_before(broker, partition, partition.log.log_end_offset)
     partition.sync.isr = tuple(replica for replica in partition.sync.isr if replica != FOLLOWER)
     del partition.sync.end_offsets[FOLLOWER]
 
