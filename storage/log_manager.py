@@ -404,8 +404,8 @@ class LogManager:
         try:
             log.seal()
             await self.flush(log)
-        except (OSError, StorageError):
-            logger.exception("%s could not be closed cleanly", log.directory)
+        except (OSError, StorageError) as error:
+            logger.error("%s could not be closed cleanly: %s", log.directory, error)
             return False
         finally:
             log.release()

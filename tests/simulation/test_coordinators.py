@@ -6,9 +6,9 @@ import re
 import pytest
 
 from support.counts import FULL, count
+from support.simulation.coordinator_mutations import COORDINATOR_MUTATIONS
 from support.simulation.group_ledger import GroupLedger
 from support.simulation.ledger import BrokenPromiseError
-from support.simulation.mutations import COORDINATOR_MUTATIONS
 from support.simulation.run_command import failure, simulate
 from support.simulation.transaction_ledger import End, TransactionLedger
 

@@ -1,16 +1,20 @@
 """What surrounds the brokers of a simulation: time, processes, the network, the registry's sessions."""
 
 import asyncio
+import errno
+import os
 import random
 
 import pytest
 
+from protocol.api_keys import ApiKey
 from registry.embedded.store import EmbeddedStore
 from registry.errors import ConnectionLossError, SessionExpiredError
 from registry.interface import ConnectionState
+from support.simulation.disk import HostFileSystem
 from support.simulation.link import Link
 from support.simulation.network import SimulatedNetwork
-from support.simulation.process import SimulatedProcess
+from support.simulation.process import NOBODY, ProcessDiedError, SimulatedProcess
 from support.simulation.session import SimulatedStore
 from support.simulation.trace import Trace
 from support.simulation.virtual_loop import SimulationStuckError, VirtualTimeLoop
@@ -197,6 +201,110 @@ def test_a_reset_ends_both_sides(loop, network):
     loop.run_until_complete(main())
 
 
+def test_a_connection_that_is_held_is_overtaken(loop, network):
+    async def main():
+        pair = await Pair(network).open()
+        (pipe,) = network.pipes("client", "server")
+        pipe.hold()
+        pair.ours.transport.write(b"first")
+        _, second = await network.of(pair.client).connect(Recorder, "server", 1)
+        second.transport.write(b"second")
+        pair.ours.transport.close()
+        await asyncio.sleep(5)
+        assert [one.received for one in pair.accepted] == [b"", b"second"]
+        pipe.release()
+        await asyncio.sleep(1)
+        assert pair.theirs.heard == [b"first", "eof", "closed"]
+
+    loop.run_until_complete(main())
+
+
+def test_what_was_sent_on_a_connection_arrives_again_on_another(loop, network):
+    metadata = b"\0\0\0\x06" + ApiKey.METADATA.to_bytes(2) + b"abcd"
+    incomplete = b"\0\0\0\x09" + ApiKey.METADATA.to_bytes(2) + b"..."
+
+    async def main():
+        pair = await Pair(network).open()
+        pair.ours.transport.write(metadata + metadata + incomplete)
+        await asyncio.sleep(1)
+        await network.repeat("client", "server")
+        await asyncio.sleep(1)
+        assert [one.received for one in pair.accepted] == [metadata + metadata + incomplete, metadata + metadata]
+        assert pair.accepted[1].heard[-1] == "closed"
+
+    loop.run_until_complete(main())
+
+
+def test_what_a_controller_sends_is_not_repeated(loop, network):
+    async def main():
+        pair = await Pair(network).open()
+        for key in (ApiKey.METADATA, ApiKey.UPDATE_METADATA):
+            pair.ours.transport.write(b"\0\0\0\x06" + key.to_bytes(2) + b"abcd")
+        await asyncio.sleep(1)
+        await network.repeat("client", "server")
+        assert len(pair.accepted) == 1
+
+    loop.run_until_complete(main())
+
+
+def test_a_process_that_is_killed_in_a_write(loop, tmp_path):
+    disk = HostFileSystem(tmp_path, random.Random(1))
+    process = SimulatedProcess("host")
+    done = []
+
+    async def write():
+        file = disk.open(str(tmp_path / "file"), create=True)
+        for position in range(0, 300, 100):
+            disk.pwrite(file.fd, b"x" * 100, position)
+            done.append(position)
+
+    async def main():
+        disk.faults.writes_until_death = 3
+        disk.faults.die = lambda: NOBODY.run(process.kill)
+        task = loop.create_task(write(), context=process.context)
+        await asyncio.sleep(1)
+        assert type(task.exception()) is ProcessDiedError
+        assert done == [0, 100]
+        assert 200 <= (tmp_path / "file").stat().st_size < 300
+        with pytest.raises(ProcessDiedError):  # what its handlers of exceptions would do
+            process.context.run(disk.remove, str(tmp_path / "file"))
+        disk.process_died()
+        assert disk.read_file(str(tmp_path / "file")).startswith(b"x" * 200)
+
+    loop.run_until_complete(main())
+
+
+def test_a_log_directory_that_fails(loop, tmp_path):
+    for name in ("good", "bad"):
+        (tmp_path / name).mkdir()
+    disk = HostFileSystem(tmp_path, random.Random(1))
+    files = {name: disk.open(str(tmp_path / name / "file"), create=True) for name in ("good", "bad")}
+    disk.faults.broken.add(str(tmp_path / "bad"))
+    for fails in (
+        lambda: disk.pwrite(files["bad"].fd, b"x", 0),
+        lambda: disk.pread(files["bad"].fd, 1, 0),
+        lambda: disk.fsync(files["bad"].fd),
+        lambda: disk.open(str(tmp_path / "bad" / "file")),
+        lambda: disk.rename(str(tmp_path / "bad" / "file"), str(tmp_path / "bad" / "other")),
+        lambda: disk.list_directory(str(tmp_path / "bad")),
+    ):
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            fails()
+    assert disk.pwrite(files["good"].fd, b"x", 0) == 1
+    disk.faults.broken.clear()
+    assert disk.pread(files["bad"].fd, 1, 0) == b""
+
+
+def test_a_slow_disk(loop, tmp_path):
+    async def main():
+        disk = HostFileSystem(tmp_path, random.Random(1))
+        disk.faults.blocking_s = (1.0, 2.0)
+        assert await disk.run_blocking(lambda: "done") == "done"
+        assert 2.0 <= loop.time() <= 4.0
+
+    loop.run_until_complete(main())
+
+
 def test_links_have_latency(loop):
     async def main():
         link = Link(random.Random(1))
@@ -243,5 +351,28 @@ def test_a_session_over_a_link(loop):
         assert [type(outcome) for outcome in outcomes[1:]] == [ConnectionLossError, SessionExpiredError]
         assert looks
         assert states == [ConnectionState.SUSPENDED, ConnectionState.EXPIRED]
+
+    loop.run_until_complete(main())
+
+
+def test_a_session_that_hears_late(loop):
+    async def main():
+        store = await EmbeddedStore.open(None, now_ms=lambda: int(loop.time() * 1000))
+        process = SimulatedProcess("host")
+        session = SimulatedStore(store, process, random.Random(1)).session(4_000)
+        heard = []
+
+        async def live():
+            await session.start()
+            session.listen(lambda state: heard.append((state, loop.time())))
+
+        await loop.create_task(live(), context=process.context)
+        session.lag_s = 5.0
+        begun = loop.time()
+        await session.expire()
+        await asyncio.sleep(10)
+        ((state, at_s),) = heard
+        assert state is ConnectionState.EXPIRED
+        assert 5.0 <= at_s - begun < 5.1
 
     loop.run_until_complete(main())

@@ -23,8 +23,9 @@ def main() -> int:
         os.environ["PYTHONHASHSEED"] = HASH_SEED
         os.execv(sys.executable, [sys.executable, "-m", "support.simulation", *sys.argv[1:]])
 
+    from support.simulation.coordinator_mutations import COORDINATOR_MUTATIONS
     from support.simulation.many import replay_command, run_seeds
-    from support.simulation.mutations import COORDINATOR_MUTATIONS, MUTATIONS
+    from support.simulation.mutations import MUTATIONS
 
     begun = time.process_time()
     prepare = (MUTATIONS | COORDINATOR_MUTATIONS)[options.mutation] if options.mutation else lambda: None

@@ -14,10 +14,12 @@ from support.simulation.cluster import SimulatedCluster
 from support.simulation.faults import Faults
 from support.simulation.inspection import Inspection
 from support.simulation.ledger import BrokenPromiseError, Ledger
+from support.simulation.reassignments import Reassignments
 from support.simulation.suspicion import Suspicion
 
 TOPIC = "t"
-BROKERS = 3
+REPLICAS = 3
+"""Of every partition."""
 HEALED_WITHIN_S = 60.0
 
 
@@ -28,12 +30,14 @@ class BaseRun(ABC):
     workload: Any
     """Counts what was `acknowledged`, what `failed` and what was `consumed`, where it has that."""
 
-    def __init__(self, cluster: SimulatedCluster, partitions: Sequence[TopicPartition]) -> None:
-        """partitions: those whose leaders, replicas and logs are looked at."""
+    def __init__(self, cluster: SimulatedCluster, partitions: Sequence[TopicPartition], brokers: int) -> None:
+        """partitions: those whose leaders, replicas and logs are looked at. brokers: at least as many as replicas."""
         self.cluster = cluster
+        self.brokers = brokers
         self.partitions = partitions
         self.ledger = Ledger()
-        self.suspicion = Suspicion(partitions, cluster.state)
+        self.suspicion = Suspicion(partitions, cluster.state, cluster.replicas)
+        self.reassignments = Reassignments(cluster, partitions, REPLICAS)
         self.inspection = Inspection(cluster, self.ledger, partitions, self.suspicion.has_lost_some)
 
     @abstractmethod
@@ -41,12 +45,12 @@ class BaseRun(ABC):
         """Run everything. Raises the first failure."""
 
     async def create_topic(self, partitions: int, configs: Mapping[str, str] | None = None) -> None:
-        """Create the topic with a replica on every broker."""
+        """Create the topic."""
         _, network, rng = self.cluster.client_network()
         async with Admin(
             bootstrap_servers=self.cluster.bootstrap_servers, network=network, random=rng, retry_backoff_ms=50
         ) as admin:
-            await admin.create_topic(TOPIC, partitions, BROKERS, configs=configs)
+            await admin.create_topic(TOPIC, partitions, REPLICAS, configs=configs)
 
     async def watch_states(self) -> None:
         """Check every change of a partition's state."""
@@ -64,8 +68,7 @@ class BaseRun(ABC):
 
     def is_in_sync(self) -> bool:
         """Whether every partition has a leader and all its replicas in sync."""
-        states = [self.cluster.state(*partition) for partition in self.partitions]
-        return all(state is not None and len(state.isr) == BROKERS and state.leader >= 0 for state in states)
+        return all(self.cluster.is_in_sync(*partition) for partition in self.partitions)
 
     def check_hosts(self) -> None:
         """Check that no broker has ended by itself."""

@@ -18,7 +18,7 @@ from registry.embedded.store import EmbeddedStore
 from storage.compaction.compactor import InlineCompactor
 from support.simulation.disk import HostFileSystem
 from support.simulation.network import SimulatedNetwork
-from support.simulation.process import ProcessState, SimulatedProcess
+from support.simulation.process import NOBODY, ProcessState, SimulatedProcess
 from support.simulation.session import SimulatedSession, SimulatedStore
 from support.simulation.trace import Trace
 
@@ -40,6 +40,7 @@ class BrokerHost:
         settings: dict[str, str],
         rng: random.Random,
         trace: Trace,
+        log_dirs: int = 1,
         is_ready: Callable[[Broker], None] = lambda broker: None,
     ) -> None:
         self.broker_id = broker_id
@@ -58,8 +59,9 @@ class BrokerHost:
         self._random = rng
         self._trace = trace
         self._is_ready = is_ready
+        self._directories = [f"data-{number}" for number in range(log_dirs)]
         self._disks = 0
-        self._fs = self._new_disk()
+        self.disk = self._new_disk()
         self._sessions: SimulatedStore | None = None
         self._wanted = False
         self._is_up_and_running = False
@@ -69,6 +71,11 @@ class BrokerHost:
     def address(self) -> str:
         """Where clients connect to."""
         return f"{self.name}:{PORT}"
+
+    @property
+    def log_dirs(self) -> list[Path]:
+        """The log directories on its disk."""
+        return [self.disk.root / name for name in self._directories]
 
     @property
     def is_up(self) -> bool:
@@ -92,7 +99,8 @@ class BrokerHost:
 
     def _new_disk(self) -> HostFileSystem:
         root = self._directory / f"disk-{self._disks}"
-        (root / "data").mkdir(parents=True)
+        for name in self._directories:
+            (root / name).mkdir(parents=True)
         return HostFileSystem(root, self._random)
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -110,7 +118,7 @@ class BrokerHost:
             await asyncio.wait([running])
             if self.process is process:
                 self._network.process_died(process, power_cut=False)
-                self._fs.process_died()
+                self.disk.process_died()
                 self.process = self.broker = None
             error = None if running.cancelled() else running.exception()
             self._trace.tell(self.name, "has ended", "" if error is None else f"{type(error).__name__}: {error}")
@@ -122,7 +130,7 @@ class BrokerHost:
         settings = {
             "broker.id": str(self.broker_id),
             "listeners": f"PLAINTEXT://{self.name}:{PORT}",
-            "log.dirs": str(self._fs.root / "data"),
+            "log.dirs": ",".join(map(str, self.log_dirs)),
             "ottla.console.listener": "",
             "log.cleaner.enable": "false",
         }
@@ -131,11 +139,11 @@ class BrokerHost:
         self.broker = Broker(
             config,
             network=self._network.of(process),
-            fs=self._fs,
+            fs=self.disk,
             store=self._sessions,  # type: ignore[arg-type]
             now_ms=self.now_ms,
             rng=random.Random(self._random.getrandbits(64)),
-            new_compactor=lambda: InlineCompactor(self._fs),
+            new_compactor=lambda: InlineCompactor(self.disk),
         )
         self._is_up_and_running = False
         self._trace.tell(self.name, "starts")
@@ -160,12 +168,17 @@ class BrokerHost:
         """SIGKILL: the page cache survives, the kernel closes the sockets."""
         self._end(power_cut=False)
 
+    def kill_in_a_write(self, number: int) -> None:
+        """SIGKILL in a write from now on, counted from 1: a part of its bytes is written."""
+        self.disk.faults.die = lambda: NOBODY.run(self.kill)
+        self.disk.faults.writes_until_death = number
+
     def cut_power(self) -> None:
         """Cut the power: unsynced data may be lost, and nothing is sent until `power_on`."""
         self._end(power_cut=True)
         self._network.power_off(self.name)
         self._disks += 1
-        self._fs = self._fs.after_power_cut(self._random.getrandbits(64), self._directory / f"disk-{self._disks}")
+        self.disk = self.disk.after_power_cut(self._random.getrandbits(64), self._directory / f"disk-{self._disks}")
 
     def power_on(self) -> None:
         """Restore the power; the broker is not started yet."""
@@ -181,7 +194,7 @@ class BrokerHost:
             return
         process.kill()
         self._network.process_died(process, power_cut=power_cut)
-        self._fs.process_died()
+        self.disk.process_died()
         if self.session is not None:
             self.session.disconnect()
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from broker.broker import Broker
 from registry.embedded.store import EmbeddedStore
 from registry.errors import NoNodeError
-from registry.znodes.topics import PartitionStateZnode
+from registry.znodes.controller import ControllerZnode
+from registry.znodes.topics import PartitionStateZnode, TopicZnode
 from support.simulation.broker_host import START_MS, BrokerHost
 from support.simulation.network import ProcessNetwork, SimulatedNetwork
 from support.simulation.process import SimulatedProcess
@@ -41,7 +42,16 @@ class NotInTimeError(AssertionError):
 class SimulatedCluster:
     """`start` makes it; `hosts` by broker id."""
 
-    def __init__(self, seed: object, directory: Path, trace: Trace, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        seed: object,
+        directory: Path,
+        trace: Trace,
+        settings: dict[str, str] | None = None,
+        *,
+        log_dirs: int = 1,
+    ) -> None:
+        """log_dirs: how many log directories each broker has."""
         self.random = random.Random(repr(seed))
         self.trace = trace
         self.network = SimulatedNetwork(self._fork(), trace)
@@ -49,6 +59,7 @@ class SimulatedCluster:
         self.store: EmbeddedStore
         self._directory = directory
         self._settings = SETTINGS | (settings or {})
+        self._log_dirs = log_dirs
         self._clients = 0
 
     def _fork(self) -> random.Random:
@@ -66,6 +77,7 @@ class SimulatedCluster:
                 settings=self._settings,
                 rng=self._fork(),
                 trace=self.trace,
+                log_dirs=self._log_dirs,
             )
             self.hosts[broker_id] = host
             host.start()
@@ -95,6 +107,31 @@ class SimulatedCluster:
     def brokers(self) -> list[Broker]:
         """The brokers whose processes run or are paused."""
         return [host.broker for host in self.hosts.values() if host.broker is not None]
+
+    def controller_id(self) -> int | None:
+        """The broker that is registered as the controller."""
+        node = self.store.tree.get(ControllerZnode.path())
+        return None if node is None else ControllerZnode.decode(node.data, ControllerZnode.path()).broker
+
+    def replicas(self, topic: str, partition: int) -> list[int]:
+        """The replicas of a partition by the registry; during a reassignment, those of before and of after."""
+        path = TopicZnode.path(topic)
+        node = self.store.tree.get(path)
+        return [] if node is None else TopicZnode.decode(node.data, path).partitions.get(partition, [])
+
+    def is_in_sync(self, topic: str, partition: int) -> bool:
+        """Whether a partition has a leader and all its replicas are in sync, those of a reassignment included."""
+        state = self.state(topic, partition)
+        return state is not None and state.leader >= 0 and set(state.isr) == set(self.replicas(topic, partition))
+
+    def is_moving(self, topic: str, partition: int) -> bool:
+        """Whether a reassignment of the partition is in progress."""
+        path = TopicZnode.path(topic)
+        node = self.store.tree.get(path)
+        if node is None:
+            return False
+        assignment = TopicZnode.decode(node.data, path)
+        return partition in assignment.adding_replicas or partition in assignment.removing_replicas
 
     def state(self, topic: str, partition: int) -> PartitionStateZnode | None:
         """The state of a partition in the registry."""

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from client.topic_partition import TopicPartition
-from support.simulation.base_run import BROKERS, HEALED_WITHIN_S, TOPIC, BaseRun
+from support.simulation.base_run import HEALED_WITHIN_S, REPLICAS, TOPIC, BaseRun
 from support.simulation.cluster import SimulatedCluster
+from support.simulation.fault_schedule import Kind
 from support.simulation.faults import Faults
 from support.simulation.group_workload import GroupWorkload
 from support.simulation.ledger import BrokenPromiseError
@@ -28,9 +29,9 @@ PARTITIONS = 3
 ENDED_WITHIN_S = TIMEOUT_MS / 1000 + 10.0
 SETTINGS = {
     "offsets.topic.num.partitions": str(PARTITIONS),
-    "offsets.topic.replication.factor": str(BROKERS),
+    "offsets.topic.replication.factor": str(REPLICAS),
     "transaction.state.log.num.partitions": str(PARTITIONS),
-    "transaction.state.log.replication.factor": str(BROKERS),
+    "transaction.state.log.replication.factor": str(REPLICAS),
     "transaction.state.log.min.isr": "2",
     "min.insync.replicas": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
@@ -61,6 +62,10 @@ class CoordinatorFaults(Faults):
 
     is_running = False
 
+    def kinds(self) -> list[Kind]:
+        """See Faults. What groups and transactions ask for has no number, so nobody can tell that it is repeated."""
+        return [kind for kind in super().kinds() if kind.fault != self._repeat]
+
     async def run(self, duration_s: float) -> None:
         """See Faults.run."""
         self.is_running = True
@@ -82,9 +87,11 @@ class CoordinatorRun(BaseRun):
         settings = SETTINGS | ({"log.flush.interval.messages": "1"} if is_always_synced else {})
         self.duration_s = self.random.uniform(12.0, 25.0)
         self.trace = trace
+        brokers, log_dirs = REPLICAS + (self.random.random() < 0.4), 1 + (self.random.random() < 0.4)
         super().__init__(
-            SimulatedCluster(f"coordinators {seed}", directory, trace, settings),
+            SimulatedCluster(f"coordinators {seed}", directory, trace, settings, log_dirs=log_dirs),
             [TopicPartition(topic, number) for topic in self.topics for number in range(PARTITIONS)],
+            brokers,
         )
         self.groups = [GroupWorkload(self.cluster, f"group-{one}", TOPIC, PARTITIONS) for one in (1, 2)]
         self.transactions = TransactionWorkload(self.cluster, TOPIC, PARTITIONS)
@@ -94,6 +101,7 @@ class CoordinatorRun(BaseRun):
             self.suspicion,
             is_in_sync=self.is_in_sync,
             is_always_synced=is_always_synced,
+            reassign=self.reassignments.start,
         )
 
     @property
@@ -107,7 +115,7 @@ class CoordinatorRun(BaseRun):
 
     async def go(self) -> None:
         """Run everything. Raises the first failure."""
-        await self.cluster.start(BROKERS)
+        await self.cluster.start(self.brokers)
         await self._create_topics()
         await self.watch_states()
         async with asyncio.TaskGroup() as tasks:

@@ -2,25 +2,42 @@
 
 `support.power_cut` knows what a disk may hold then. A process that is killed leaves the page cache behind, so the next
 one goes on with the same `HostFileSystem`; after a power cut there is a new one on what the disk came back with.
-Blocking work takes some virtual time.
+Blocking work takes some virtual time. A disk may be slow, its directories may fail, and a process may be killed in a
+write.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from storage.file_system import DescriptorCache, OpenFile
 from support.power_cut import Disk, PowerCutFileSystem
+from support.simulation.process import CURRENT, ProcessDiedError
 
 T = TypeVar("T")
 
-_BLOCKING_S = (0.0, 0.004)
+QUICK_DISK_S = (0.0, 0.004)
+
+
+@dataclass
+class DiskFaults:
+    """What is wrong with a disk."""
+
+    blocking_s: tuple[float, float] = QUICK_DISK_S
+    """How long blocking work waits for the disk, before it and after it."""
+    broken: set[str] = field(default_factory=set)
+    """Directories that answer everything with EIO."""
+    writes_until_death: int = 0
+    """The process dies in this write from now, counted from 1; 0: in none."""
+    die: Callable[[], None] = lambda: None
 
 
 class HostFileSystem(PowerCutFileSystem):
@@ -29,26 +46,109 @@ class HostFileSystem(PowerCutFileSystem):
     def __init__(self, root: Path, rng: random.Random) -> None:
         super().__init__(root)
         self._random = rng
+        self.faults = DiskFaults()
         self._life = 0
         self._open: set[int] = set()
+        self._paths: dict[int, str] = {}
+
+    def is_broken(self, path: str) -> bool:
+        """Whether a path is in a directory that fails."""
+        return any(path == one or path.startswith(f"{one}/") for one in self.faults.broken)
+
+    def _check(self, path: str) -> None:
+        """Raise OSError below a broken directory, and ProcessDiedError for a process that was killed in a write."""
+        process = CURRENT.get(None)
+        if process is not None and process.is_dead:
+            raise ProcessDiedError
+        if self.faults.broken and self.is_broken(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    # -- descriptors -------------------------------------------------------------------------------------------------
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:  # type: ignore[override]
+        self._check(self._paths.get(fd, ""))
+        return os.pread(fd, length, position)
+
+    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:  # type: ignore[override]
+        self._check(self._paths[fd])
+        faults = self.faults
+        if faults.writes_until_death:
+            faults.writes_until_death -= 1
+            if not faults.writes_until_death:
+                there = self._random.randint(0, len(data))
+                super().pwrite(fd, memoryview(data)[:there], position)
+                faults.die()
+                raise ProcessDiedError
+        return super().pwrite(fd, data, position)
+
+    def ftruncate(self, fd: int, size: int) -> None:  # type: ignore[override]
+        self._check(self._paths[fd])
+        super().ftruncate(fd, size)
+
+    def fsync(self, fd: int) -> None:  # type: ignore[override]
+        self._check(self._paths[fd])
+        super().fsync(fd)
+
+    # -- names -------------------------------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
+        self._check(path)
         handle = super().open(path, create=create)
         life = self._life
         fd = handle.fd
         self._open.add(fd)
+        self._paths[fd] = path
 
         def close(fd: int) -> None:
             if life == self._life:  # else the number may belong to somebody else by now
                 self._open.discard(fd)
+                del self._paths[fd]
                 os.close(fd)
 
         return OpenFile(fd, _disowning(handle, close))
 
+    def read_file(self, path: str) -> bytes:
+        self._check(path)
+        return super().read_file(path)
+
+    def create_private(self, path: str) -> None:
+        self._check(path)
+        super().create_private(path)
+
+    def sync_path(self, path: str) -> None:
+        self._check(path)
+        super().sync_path(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._check(source)
+        super().rename(source, target)
+
+    def remove(self, path: str) -> bool:
+        self._check(path)
+        return super().remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        self._check(path)
+        super().remove_tree(path)
+
+    def make_directory(self, path: str) -> bool:
+        self._check(path)
+        return super().make_directory(path)
+
+    def list_directory(self, path: str) -> Iterator[os.DirEntry[str]]:
+        self._check(path)
+        return super().list_directory(path)
+
+    def size(self, path: str) -> int:
+        self._check(path)
+        return super().size(path)
+
+    # -- lives -------------------------------------------------------------------------------------------------------
+
     async def run_blocking(self, work: Callable[[], T]) -> T:
-        await asyncio.sleep(self._random.uniform(*_BLOCKING_S))
+        await asyncio.sleep(self._random.uniform(*self.faults.blocking_s))
         result = work()
-        await asyncio.sleep(self._random.uniform(*_BLOCKING_S))
+        await asyncio.sleep(self._random.uniform(*self.faults.blocking_s))
         return result
 
     def process_died(self) -> None:
@@ -58,6 +158,8 @@ class HostFileSystem(PowerCutFileSystem):
             with contextlib.suppress(OSError):
                 os.close(fd)
         self._open.clear()
+        self._paths.clear()
+        self.faults.writes_until_death = 0
         self.descriptors = DescriptorCache(self.descriptors.limit)
         self.on_failure = None
 

@@ -1,31 +1,29 @@
-"""The faults of a run, chosen by its random numbers: each fault begins, lasts for some time, and is undone.
-
-A broker has one fault of its process at a time; links, sessions and clocks may suffer besides. `Suspicion` says what
-may not happen while data that was not synced has been lost somewhere; with flush.messages=1 nothing is ever lost, and
-there is no such limit.
-"""
+"""The kinds of faults of a run. When they happen is in `fault_schedule.py`."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 
 from support.simulation.broker_host import BrokerHost
 from support.simulation.cluster import SESSION_TIMEOUT_S, NotInTimeError, SimulatedCluster
+from support.simulation.disk import QUICK_DISK_S
+from support.simulation.fault_schedule import FaultSchedule, Kind
 from support.simulation.link import QUICK_S
 from support.simulation.suspicion import Suspicion
 
-PAUSE_S = (0.1, 3.0)
 CALM_S = SESSION_TIMEOUT_S
 """After so long without any fault the registry, the controller and the brokers agree on who is in sync."""
 SLOW_S = (0.05, 1.2)
+SLOW_DISK_S = (0.05, 0.8)
 JUMP_MS = 3_600_000
+DRIFT_MS = (-150, 200)
+"""What a clock that drifts goes wrong by in a tenth of a second."""
 
 
-class Faults:
-    """The faults of one run."""
+class Faults(FaultSchedule):
+    """Faults of processes, machines, disks, clocks, links and registry sessions, and reassignments among them."""
 
     def __init__(
         self,
@@ -35,83 +33,39 @@ class Faults:
         *,
         is_in_sync: Callable[[], bool],
         is_always_synced: bool,
+        reassign: Callable[[], Awaitable[None]],
     ) -> None:
-        """is_in_sync: whether every replica is in its ISR. is_always_synced: nothing is acknowledged before it is."""
-        self.count = 0
-        self._cluster = cluster
-        self._random = rng
-        self._suspicion = suspicion
+        """is_in_sync: whether every replica is in its ISR. reassign: starts to move a partition."""
+        super().__init__(cluster, rng, suspicion, is_always_synced=is_always_synced)
         self._is_in_sync = is_in_sync
-        self._is_always_synced = is_always_synced
-        self._busy: set[int] = set()  # brokers whose process has a fault
-        self._active = 0
-        self._calm_since = 0.0
-        self._waits_for_calm = False
-        self._tasks: asyncio.TaskGroup
-        self._kinds: list[tuple[int, Callable[[BrokerHost], Awaitable[None]], bool]] = [
-            (5, self._kill, True),
-            (3, self._stop, True),
-            (5, self._pause, True),
-            (3, self._expire, True),
-            (3, self._disconnect, True),
-            (4, self._depose, True),
-            (5, self._cut_link, True),
-            (4, self._isolate, True),
-            (3, self._delay, True),
-            (5, self._reset, False),
-            (2, self._jump, False),
-            (1, self._kill_all, True),
-            (4, self._cut_power, False),
-            (1, self._cut_all_power, False),
+        self._reassign_one = reassign
+
+    def kinds(self) -> list[Kind]:
+        """See FaultSchedule."""
+        return [
+            Kind(5, self._kill, needs_others=True),
+            Kind(3, self._kill_in_a_write, needs_others=True),
+            Kind(3, self._stop, needs_others=True),
+            Kind(5, self._pause, needs_others=True),
+            Kind(3, self._expire, needs_others=True),
+            Kind(3, self._disconnect, needs_others=True),
+            Kind(4, self._depose, needs_others=True),
+            Kind(3, self._two_controllers, needs_others=True),
+            Kind(5, self._cut_link, needs_others=True),
+            Kind(4, self._isolate, needs_others=True),
+            Kind(3, self._delay, needs_others=True),
+            Kind(4, self._overtake, needs_others=True),
+            Kind(3, self._repeat, needs_others=False),
+            Kind(5, self._reset, needs_others=False),
+            Kind(3, self._slow_disk, needs_others=True),
+            Kind(4, self._fail_directory, needs_others=True),
+            Kind(2, self._jump, needs_others=False),
+            Kind(2, self._drift, needs_others=False),
+            Kind(1, self._kill_all, needs_others=True),
+            Kind(4, self._cut_power, needs_others=False),
+            Kind(1, self._cut_all_power, needs_others=False),
+            Kind(5, self._reassign, needs_others=False),
         ]
-        """How often, what, and whether others must be able to do without the broker."""
-
-    async def run(self, duration_s: float) -> None:
-        """Inject faults for some time; on return all faults are undone, and stopped brokers are restarted."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + duration_s
-        weights = [weight for weight, _, _ in self._kinds]
-        async with asyncio.TaskGroup() as self._tasks:
-            while loop.time() < end:
-                await asyncio.sleep(self._random.uniform(*PAUSE_S))
-                if self._waits_for_calm:
-                    continue
-                ((_, fault, needs_others),) = self._random.choices(self._kinds, weights)
-                host = self._cluster.hosts[self._random.choice(list(self._cluster.hosts))]
-                if needs_others and not self._may_fail(host):
-                    continue
-                self._tasks.create_task(fault(host))  # type: ignore[arg-type]
-
-    def _may_fail(self, host: BrokerHost) -> bool:
-        return self._is_always_synced or self._suspicion.may_fail(host.broker_id)
-
-    @contextmanager
-    def _fault(self, *words: object) -> Iterator[None]:
-        """Mark the block as the duration of a fault."""
-        self.count += 1
-        self._active += 1
-        self._cluster.trace.tell("fault:", *words)
-        try:
-            yield
-        finally:
-            self._active -= 1
-            self._calm_since = asyncio.get_running_loop().time()
-            self._cluster.trace.tell("  end of:", *words)
-
-    @contextmanager
-    def _alone(self, host: BrokerHost) -> Iterator[bool]:
-        """Reserve a broker's process for one fault; False if it is reserved already."""
-        if host.broker_id in self._busy or not host.is_up:
-            yield False
-            return
-        self._busy.add(host.broker_id)
-        try:
-            yield True
-        finally:
-            self._busy.discard(host.broker_id)
-
-    async def _some_time(self, at_least: float, at_most: float) -> None:
-        await asyncio.sleep(self._random.uniform(at_least, at_most))
 
     # -- processes ---------------------------------------------------------------------------------------------------
 
@@ -128,6 +82,16 @@ class Faults:
             await host.end_old_session()
         host.start()
         await self._some_time(0.0, 1.0)
+
+    async def _kill_in_a_write(self, host: BrokerHost) -> None:
+        """Kill a broker in one of its next writes to the disk: a part of that is in the file."""
+        with self._alone(host) as is_alone:
+            if is_alone:
+                with self._fault("kill", host.name, "in a write"):
+                    host.kill_in_a_write(self._random.randint(1, 40))
+                    await self._some_time(0.2, 3.0)
+                    host.kill()
+                    await self._restart(host)
 
     async def _kill_all(self, host: BrokerHost) -> None:
         if all(self._may_fail(one) for one in self._cluster.hosts.values()):
@@ -190,6 +154,31 @@ class Faults:
             for one in self._cluster.hosts.values():
                 self._tasks.create_task(self._lose_power(one))
 
+    # -- disks -------------------------------------------------------------------------------------------------------
+
+    async def _slow_disk(self, host: BrokerHost) -> None:
+        with self._fault("slow disk of", host.name):
+            disk = host.disk
+            disk.faults.blocking_s = SLOW_DISK_S
+            await self._some_time(0.5, 6.0)
+            disk.faults.blocking_s = QUICK_DISK_S
+
+    async def _fail_directory(self, host: BrokerHost) -> None:
+        """Let a log directory fail until the broker is restarted; a broker with one directory would end."""
+        with self._alone(host) as is_alone:
+            if is_alone and len(host.log_dirs) > 1:
+                directory = self._random.choice(host.log_dirs)
+                with self._fault("log directory", directory.name, "of", host.name, "fails"):
+                    disk = host.disk
+                    disk.faults.broken.add(str(directory))
+                    await self._some_time(0.1, 6.0)
+                    if self._random.random() < 0.5:
+                        await host.stop()
+                    else:
+                        host.kill()
+                    disk.faults.broken.clear()
+                    await self._restart(host)
+
     # -- the registry ------------------------------------------------------------------------------------------------
 
     async def _expire(self, host: BrokerHost) -> None:
@@ -219,6 +208,20 @@ class Faults:
             if host.is_up and host.session is not None:
                 await host.session.expire()
             await cutting
+
+    async def _two_controllers(self, _: BrokerHost) -> None:
+        """Elect another controller while the one before does not hear of it, and goes on."""
+        controller = self._cluster.controller_id()
+        host = None if controller is None else self._cluster.hosts[controller]
+        if host is None or host.broker_id in self._busy or not host.is_up or not self._may_fail(host):
+            return
+        session = host.session
+        assert session is not None
+        with self._fault("another controller than", host.name):
+            session.lag_s = self._random.uniform(0.5, 6.0)
+            await session.expire()
+            await self._some_time(0.5, 6.0)
+            session.lag_s = 0.0
 
     # -- the network -------------------------------------------------------------------------------------------------
 
@@ -256,6 +259,23 @@ class Faults:
             await self._some_time(0.5, 5.0)
             self._cluster.network.delay(host.name, other, QUICK_S)
 
+    async def _overtake(self, host: BrokerHost) -> None:
+        """Hold what is sent on connections that are open: it comes after what is sent later on others."""
+        ways = [(host.name, self._other_end(host)), (self._other_end(host), host.name)]
+        source, target = self._random.choice(ways)
+        with self._fault("held:", source, ">", target):
+            pipes = self._cluster.network.pipes(source, target)
+            for pipe in pipes:
+                pipe.hold()
+            await self._some_time(0.1, 8.0)
+            for pipe in pipes:
+                pipe.release()
+
+    async def _repeat(self, host: BrokerHost) -> None:
+        """Let everything that was sent on a connection arrive a second time, on another one."""
+        with self._fault("a connection to", host.name, "is repeated"):
+            await self._cluster.network.repeat(self._other_end(host), host.name)
+
     async def _reset(self, host: BrokerHost) -> None:
         other = self._other_end(host)
         with self._fault("reset connections", host.name, other):
@@ -267,3 +287,14 @@ class Faults:
         jump_ms = self._random.randint(-JUMP_MS, JUMP_MS)
         with self._fault("clock of", host.name, "jumps by", jump_ms, "ms"):
             host.set_clock(host.clock_offset_ms + jump_ms)
+
+    async def _drift(self, host: BrokerHost) -> None:
+        with self._fault("clock of", host.name, "drifts"):
+            for _ in range(self._random.randint(5, 40)):
+                host.set_clock(host.clock_offset_ms + self._random.randint(*DRIFT_MS))
+                await asyncio.sleep(0.1)
+
+    # -- administration ----------------------------------------------------------------------------------------------
+
+    async def _reassign(self, _: BrokerHost) -> None:
+        await self._reassign_one()

@@ -45,9 +45,9 @@ class Inspection:
             if broker is None or broker.services is None:
                 continue
             for key in self._partitions:
-                partition = broker.services.replicas.partitions.get(key)
-                if partition is not None and partition.log is not None:
-                    self._compare(broker_id, key, partition.log)
+                log = self._log(broker_id, key)
+                if log is not None and not host.disk.is_broken(str(log.directory)):
+                    self._compare(broker_id, key, log)
 
         for key in self._partitions:
             self._check_in_sync(key)
@@ -79,12 +79,11 @@ class Inspection:
         self._compared[broker_id, key] = (log, end)
 
     def are_equal(self) -> bool:
-        """Whether all replicas are in sync, with the same log end offset and high watermark."""
+        """Whether no replica moves, and all are in sync, with the same log end offset and high watermark."""
         for key in self._partitions:
-            logs = [self._log(broker_id, key) for broker_id in self._cluster.hosts]
-            state = self._cluster.state(*key)
-            if state is None or len(state.isr) < len(logs) or state.leader < 0:
+            if not self._cluster.is_in_sync(*key) or self._cluster.is_moving(*key):
                 return False
+            logs = [self._log(broker_id, key) for broker_id in self._cluster.replicas(*key)]
             if len({(log.log_end_offset, log.high_watermark) if log is not None else None for log in logs}) != 1:
                 return False
             if logs[0] is None or logs[0].high_watermark != logs[0].log_end_offset:
@@ -95,11 +94,12 @@ class Inspection:
         """Compare all replicas of an idle cluster byte by byte. Return their end offsets."""
         ends = {}
         for key in self._partitions:
-            contents = {broker_id: _bytes(self._log(broker_id, key)) for broker_id in self._cluster.hosts}
+            replicas = self._cluster.replicas(*key)
+            contents = {broker_id: _bytes(self._log(broker_id, key)) for broker_id in replicas}
             if len(set(contents.values())) != 1:
                 sizes = {broker_id: len(content) for broker_id, content in contents.items()}
                 raise BrokenPromiseError(f"the replicas of {key} differ: {sizes} bytes")
-            log = self._log(min(self._cluster.hosts), key)
+            log = self._log(replicas[0], key)
             assert log is not None
             ends[key] = log.log_end_offset
         return ends

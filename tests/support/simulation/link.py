@@ -81,6 +81,7 @@ class Pipe:
         self._items: deque[tuple[float, object]] = deque()
         self._last_due = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._holds = 0
         link.opened(self)
 
     def __hash__(self) -> int:
@@ -95,18 +96,27 @@ class Pipe:
 
     def go_on(self) -> None:
         """Schedule the delivery of the next data."""
-        if self._timer is None and self._items and not self._link.is_cut:
+        if self._timer is None and self._items and not self._link.is_cut and not self._holds:
             loop = asyncio.get_running_loop()
             due = max(self._items[0][0], loop.time())
             self._timer = loop.call_at(due, self._out, context=NOBODY)
 
     def _out(self) -> None:
         self._timer = None
-        if self._link.is_cut:
+        if self._link.is_cut or self._holds:
             return
         now = asyncio.get_running_loop().time()
         while self._items and self._items[0][0] <= now:
             self._arrive(self._items.popleft()[1])
+        self.go_on()
+
+    def hold(self) -> None:
+        """Keep the data in flight, and what is sent later: other connections overtake this one."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """Undo `hold`."""
+        self._holds -= 1
         self.go_on()
 
     def drop(self, keep: int = 0) -> None:

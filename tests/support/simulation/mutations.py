@@ -9,18 +9,23 @@ from collections.abc import Callable
 from typing import Any
 
 from broker.cluster.isr_writer import IsrWriter
+from broker.controller import partitions
 from broker.controller.alter_partition import IsrProposals
-from broker.coordinator.coordinator_log import CoordinatorLog, settled
-from broker.coordinator.group_store import GroupStore
-from broker.coordinator.transactions.coordinator import TransactionCoordinator
-from broker.coordinator.transactions.markers import TransactionMarkers
-from broker.coordinator.transactions.transaction import Transaction
-from protocol.error_codes import ErrorCode
+from broker.controller.leader_election import elect_after_loss
+from broker.controller.partitions import PartitionLeaders
 from registry.interface import ANY_VERSION
+from registry.znodes.topics import PartitionStateZnode
+from replication import follower_log
 from replication.fetch_state import FetchState
 from replication.in_sync_replicas import InSyncReplicas
 from replication.partition import Partition
 from replication.replica_manager import ReplicaManager
+from storage.log.follower import FollowerAppends
+from storage.log.leader_epoch_cache import LeaderEpochCache
+from storage.log.log import Log
+from storage.log_manager import LogManager
+from storage.producers.entry import ProducerEntry
+from storage.producers.state import ProducerState
 
 
 def high_watermark_one_too_high() -> None:
@@ -70,49 +75,117 @@ def acknowledgement_before_high_watermark() -> None:
     ReplicaManager.wait_for_commit = lambda self, required, timeout_s: None  # type: ignore[method-assign]
 
 
-def answer_before_it_is_committed() -> None:
-    """A coordinator answers (OffsetCommit, SyncGroup, EndTxn) as soon as its own log has the records."""
-    production = CoordinatorLog.write
+def unclean_election() -> None:
+    """A controller elects a replica that is not in sync where none that is can lead."""
 
-    def write(self: CoordinatorLog, *change: Any, **options: Any) -> Any:
-        return production(self, *change, **options | {"required_acks": 1})
+    def elect(replicas: Any, isr: Any, live: Any, *, unclean: bool) -> Any:
+        return elect_after_loss(replicas, isr, live, unclean=True)
 
-    CoordinatorLog.write = write  # type: ignore[method-assign]
-
-
-def forgotten_prepare() -> None:
-    """A coordinator that loads a decided transaction treats it as complete."""
-    production = TransactionCoordinator._read
-
-    async def _read(self: TransactionCoordinator, batches: Any) -> dict[str, Transaction]:
-        transactions = await production(self, batches)
-        for transaction in transactions.values():
-            if transaction.is_decided:
-                transaction.complete(transaction.finish(self._now_ms()))
-        return transactions
-
-    TransactionCoordinator._read = _read  # type: ignore[method-assign]
+    partitions.elect_after_loss = elect
 
 
-def half_of_the_markers() -> None:
-    """A transaction has ended as soon as one of the brokers has written its markers."""
-    production = TransactionMarkers._answered
+def early_join() -> None:
+    """A follower is proposed for the ISR before it has caught up."""
 
-    def _answered(self: TransactionMarkers, ending: Any, codes: dict[Any, int]) -> None:
-        production(self, ending, codes | dict.fromkeys(ending.missing, 0))
+    def may_join(self: InSyncReplicas, replica: int, *ends: int) -> bool:
+        return self.pending is None and replica not in self.isr
 
-    TransactionMarkers._answered = _answered  # type: ignore[method-assign]
+    InSyncReplicas.may_join = may_join  # type: ignore[method-assign]
 
 
-def generation_that_is_not_stored() -> None:
-    """SyncGroup is answered without anything being written."""
+def joining_replica_is_not_waited_for() -> None:
+    """Records are committed without a replica that is about to join, and that the controller has accepted already."""
 
-    def store_group(self: GroupStore, group_id: str, record: bytes, *, in_log: Any, finish: Any) -> Any:
-        if in_log is not None:
-            in_log()
-        return settled(finish(ErrorCode.NONE))
+    def high_watermark(self: InSyncReplicas, current: int, leader_end_offset: int, min_insync_replicas: int) -> int:
+        if self.is_under_min_isr(min_insync_replicas):
+            return current
+        ends = [end for replica, end in self.end_offsets.items() if replica in self.isr]
+        return max(current, min([leader_end_offset, *ends]))
 
-    GroupStore.store_group = store_group  # type: ignore[method-assign]
+    InSyncReplicas.high_watermark = high_watermark  # type: ignore[method-assign]
+
+
+def election_in_the_same_epoch() -> None:
+    """A new leader has the leader epoch of the one before."""
+    production = PartitionLeaders._elected
+
+    def _elected(self: PartitionLeaders, key: Any, state: PartitionStateZnode, elected: Any) -> PartitionStateZnode:
+        return production(self, key, state, elected).replace(leader_epoch=state.leader_epoch)
+
+    PartitionLeaders._elected = _elected  # type: ignore[method-assign]
+
+
+def high_watermark_goes_back() -> None:
+    """A follower adopts the high watermark of a leader that knows less than it did."""
+
+    def take_over(log: Log, high_watermark: int, log_start_offset: int) -> bool:
+        log.update_high_watermark(min(high_watermark, log.log_end_offset))
+        return True
+
+    follower_log.take_over = take_over
+
+
+def everything_counts_as_committed() -> None:
+    """A log counts as committed up to its end when a broker becomes the leader."""
+    production = Partition.make_leader
+
+    def make_leader(self: Partition, log: Log, **state: Any) -> None:
+        production(self, log, **state)
+        log.update_high_watermark(log.log_end_offset)
+
+    Partition.make_leader = make_leader  # type: ignore[method-assign]
+
+
+def sent_is_received() -> None:
+    """The leader counts the records that it sends to a follower as there."""
+    production = InSyncReplicas.fetched
+
+    def fetched(self: InSyncReplicas, replica: int, offset: int, start: int, end: int, broker_epoch: int) -> bool:
+        return production(self, replica, end, start, end, broker_epoch)
+
+    InSyncReplicas.fetched = fetched  # type: ignore[method-assign]
+
+
+def followers_without_epochs() -> None:
+    """A follower does not write down where leader epochs begin."""
+    production, assign = FollowerAppends.append, LeaderEpochCache.assign
+
+    def append(self: FollowerAppends, records: memoryview) -> Any:
+        LeaderEpochCache.assign = lambda self, epoch, start_offset: False  # type: ignore[method-assign]
+        try:
+            return production(self, records)
+        finally:
+            LeaderEpochCache.assign = assign  # type: ignore[method-assign]
+
+    FollowerAppends.append = append  # type: ignore[method-assign]
+
+
+def repeated_batches() -> None:
+    """A batch that was appended already is appended again."""
+    ProducerEntry.find_duplicate = lambda self, *batch: None  # type: ignore[method-assign]
+    ProducerEntry.check_sequence = lambda self, *batch: None  # type: ignore[method-assign]
+
+
+def producers_forgotten_by_followers() -> None:
+    """A follower does not keep what producers have written: as a leader it does not know a repeated batch."""
+    production = ProducerState.replay
+
+    def replay(self: ProducerState, batch: Any) -> Any:
+        if batch.is_control or batch.is_transactional:
+            return production(self, batch)
+        self.end_offset = batch.next_offset
+        return None
+
+    ProducerState.replay = replay  # type: ignore[method-assign]
+
+
+def acknowledged_before_it_is_flushed() -> None:
+    """flush.messages does not delay anything: a record is acknowledged before it is on the disk."""
+
+    async def flush(self: LogManager, log: Log, offset: int | None = None) -> None:
+        return None
+
+    LogManager.flush = LogManager.flush_up_to = flush  # type: ignore[method-assign, assignment]
 
 
 MUTATIONS: dict[str, Callable[[], None]] = {
@@ -122,13 +195,16 @@ MUTATIONS: dict[str, Callable[[], None]] = {
     "stale-isr-write": stale_isr_write,
     "stale-isr-write-to-the-registry": stale_isr_write_to_the_registry,
     "early-acknowledgement": acknowledgement_before_high_watermark,
+    "unclean-election": unclean_election,
+    "early-join": early_join,
+    "joining-replica": joining_replica_is_not_waited_for,
+    "same-epoch": election_in_the_same_epoch,
+    "hw-goes-back": high_watermark_goes_back,
+    "all-committed": everything_counts_as_committed,
+    "sent-is-received": sent_is_received,
+    "followers-without-epochs": followers_without_epochs,
+    "repeated-batches": repeated_batches,
+    "forgotten-producers": producers_forgotten_by_followers,
+    "acknowledged-before-flush": acknowledged_before_it_is_flushed,
 }
 """By name: for runs about replicas."""
-
-COORDINATOR_MUTATIONS: dict[str, Callable[[], None]] = {
-    "early-coordinator": answer_before_it_is_committed,
-    "forgotten-prepare": forgotten_prepare,
-    "half-of-the-markers": half_of_the_markers,
-    "generation-not-stored": generation_that_is_not_stored,
-}
-"""By name: for runs about coordinators."""

@@ -10,10 +10,12 @@ import asyncio
 import itertools
 import random
 import zlib
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
 from client.wire.network import LISTEN_BACKLOG, unchanged
+from protocol.api_keys import ApiKey
 from support.simulation.link import QUICK_S, Link, Pipe
 from support.simulation.process import SimulatedProcess
 from support.simulation.trace import Trace
@@ -23,6 +25,19 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 _SEGMENT_BYTES = 16 * 1024
 _FIRST_PORT = 30_000
+
+
+_KEPT_CONNECTIONS = 100
+_REPEATABLE = {
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.API_VERSIONS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.ALTER_PARTITION,
+}
 
 
 class SimulatedServer:
@@ -64,6 +79,7 @@ class SimulatedNetwork:
         self._hosts: list[str] = []
         self._off: set[str] = set()
         self._connections: dict[int, tuple[SimulatedTransport, SimulatedTransport]] = {}
+        self._repeatable: deque[tuple[str, str, int, SimulatedTransport]] = deque(maxlen=_KEPT_CONNECTIONS)
         self._ports = itertools.count(_FIRST_PORT)
         self._numbers = itertools.count(1)
         self.frames_between: dict[tuple[str, str], int] = {}
@@ -100,6 +116,38 @@ class SimulatedNetwork:
                     pipe = end.on_the_way()
                     pipe.drop(self._random.randint(0, len(pipe)))
                     pipe.send(RESET)
+
+    def pipes(self, source: str, target: str) -> list[Pipe]:
+        """What is open from a host to another: one direction of each connection between them."""
+        return [
+            end.on_the_way()
+            for ends in self._connections.values()
+            for end, other in (ends, ends[::-1])
+            if end.process.host == source and other.process.host == target and not end.is_gone
+        ]
+
+    async def repeat(self, source: str, target: str) -> None:
+        """Send what was sent on a connection, open or closed, once more on another one, and ignore the answers.
+
+        Only what clients and followers ask for: what a controller sends has no version that a broker could compare, if
+        the same controller sends it twice, in Kafka neither.
+        """
+        found = [
+            (port, frames)
+            for host, there, port, transport in self._repeatable
+            if (host, there) == (source, target) and (frames := _repeatable_frames(transport.sent))
+        ]
+        if not found:
+            return
+        port, frames = self._random.choice(found)
+        self._trace.note("repeat", source, target, len(frames))
+        try:
+            transport, _ = await self.connect(SimulatedProcess(source), asyncio.Protocol, target, port)
+        except ConnectionRefusedError:
+            return
+        transport.write(frames)
+        await asyncio.sleep(self._random.uniform(0.1, 3.0))
+        transport.abort()
 
     def process_died(self, process: SimulatedProcess, *, power_cut: bool) -> None:
         """Close the sockets of a dead process, with or without notifying the peers."""
@@ -161,6 +209,7 @@ class SimulatedNetwork:
         ours.connect(theirs, Pipe(2 * number, there, lambda item: self._arrived(name, ours, theirs, item)))
         theirs.connect(ours, Pipe(2 * number + 1, back, lambda item: self._arrived(name, theirs, ours, item)))
         self._connections[number] = (ours, theirs)
+        self._repeatable.append((process.host, host, port, ours))
         self._forget_closed()
         self._trace.note("connect", name)
         loop = asyncio.get_running_loop()
@@ -221,3 +270,16 @@ class ProcessNetwork:
     async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[SimulatedTransport, P]:
         """See `client.wire.network.Network.connect`."""
         return await self._network.connect(self._process, protocol_factory, host, port)
+
+
+def _repeatable_frames(sent: bytearray) -> bytes:
+    """The whole frames at the begin of what was sent; nothing if one of them may not be repeated."""
+    position = 0
+    while position + 6 <= len(sent):
+        end = position + 4 + int.from_bytes(sent[position : position + 4], "big")
+        if int.from_bytes(sent[position + 4 : position + 6], "big") not in _REPEATABLE:
+            return b""
+        if end > len(sent):
+            break
+        position = end
+    return bytes(sent[:position])

@@ -18,6 +18,10 @@ NOBODY = contextvars.Context()
 """For what belongs to no process: the network, the registry's server, the course of the simulation."""
 
 
+class ProcessDiedError(BaseException):
+    """The process was killed within an operation of its own; what it still does has no effect."""
+
+
 class ProcessState(Enum):
     """The state of a process."""
 

@@ -4,7 +4,7 @@
 
 Kinds of runs, also by the seed: with and without flush.messages=1, one to three partitions, small segments, an
 inter.broker.protocol.version before 2.7 (truncation by OffsetForLeaderEpoch, ISR changes written to the registry),
-with and without replica.lag.max.messages.
+with and without replica.lag.max.messages, one log directory or two, three brokers or four.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from pathlib import Path
 
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
-from support.simulation.base_run import BROKERS, HEALED_WITHIN_S, TOPIC, BaseRun
+from support.simulation.base_run import HEALED_WITHIN_S, REPLICAS, TOPIC, BaseRun
 from support.simulation.cluster import SimulatedCluster
 from support.simulation.faults import Faults
 from support.simulation.inspection import watch_leaders
 from support.simulation.ledger import BrokenPromiseError
+from support.simulation.process import ProcessDiedError
 from support.simulation.trace import Trace
 from support.simulation.virtual_loop import VirtualTimeLoop
 from support.simulation.workload import Workload
@@ -69,8 +70,13 @@ class Run(BaseRun):
             self.topic_configs["flush.messages"] = "1"
         self.duration_s = self.random.uniform(10.0, 20.0)
         self.trace = trace
-        super().__init__(SimulatedCluster(f"cluster {seed}", directory, trace, settings), partitions)
-        trace.tell(f"{len(partitions)} partitions, {settings}, {self.topic_configs}")
+        brokers, log_dirs = REPLICAS + (choose() < 0.4), 1 + (choose() < 0.4)
+        cluster = SimulatedCluster(f"cluster {seed}", directory, trace, settings, log_dirs=log_dirs)
+        super().__init__(cluster, partitions, brokers)
+        trace.tell(
+            f"{brokers} brokers, {log_dirs} log directories, {len(partitions)} partitions,"
+            f" {settings}, {self.topic_configs}"
+        )
         self.workload = Workload(self.cluster, self.ledger, partitions)
         self.faults = Faults(
             self.cluster,
@@ -78,11 +84,12 @@ class Run(BaseRun):
             self.suspicion,
             is_in_sync=self.is_in_sync,
             is_always_synced=self.is_always_synced,
+            reassign=self.reassignments.start,
         )
 
     async def go(self) -> None:
         """Run everything. Raises the first failure."""
-        await self.cluster.start(BROKERS)
+        await self.cluster.start(self.brokers)
         await self.create_topic(len(self.partitions), self.topic_configs)
         await self.cluster.until(self.is_in_sync, "the topic has leaders")
         await self.watch_states()
@@ -149,7 +156,12 @@ def run_seed(
     root.setLevel(log_level)
     outcome = Outcome(seed)
     unhandled: list[str] = []
-    loop.set_exception_handler(lambda _, context: unhandled.append(repr(context)))
+
+    def note_unhandled(_: object, context: dict[str, object]) -> None:
+        if not isinstance(context.get("exception"), ProcessDiedError):
+            unhandled.append(repr(context))
+
+    loop.set_exception_handler(note_unhandled)
     run: BaseRun | None = None
     clean_up = contextlib.ExitStack()
     try:

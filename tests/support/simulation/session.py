@@ -71,6 +71,8 @@ class SimulatedSession:
         self._breaks = 0  # how often the connection was lost: what was asked before is not answered after
         self._last_request = 0.0
         self._last_answer = 0.0
+        self.lag_s = 0.0
+        """How much later than usual the process hears of anything."""
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
@@ -90,14 +92,14 @@ class SimulatedSession:
 
     # -- the wire ----------------------------------------------------------------------------------------------------
 
-    def _next(self, last: float) -> float:
+    def _next(self, last: float, lag_s: float = 0.0) -> float:
         """When something passes that was sent now: behind what was sent before."""
         now = asyncio.get_running_loop().time()
-        return max(last + 1e-6, now + self._random.uniform(*_LATENCY_S))
+        return max(last + 1e-6, now + lag_s + self._random.uniform(*_LATENCY_S))
 
     def hear(self, callback: Callable[..., None], *arguments: object) -> None:
         """Deliver an event of the server to the process."""
-        self._last_answer = due = self._next(self._last_answer)
+        self._last_answer = due = self._next(self._last_answer, self.lag_s)
         asyncio.get_running_loop().call_at(due, callback, *arguments, context=self._process.context)
 
     async def _ask(self, call: Callable[..., Awaitable[Any]], *arguments: Any, writes: bool, **named: Any) -> Any:

@@ -18,14 +18,16 @@ from client.topic_partition import TopicPartition
 from registry.znodes.topics import PartitionStateZnode
 
 GetState = Callable[[str, int], PartitionStateZnode | None]
+GetReplicas = Callable[[str, int], Sequence[int]]
 
 
 class Suspicion:
     """Follows the partitions' states; `look` is to be called at each change of one."""
 
-    def __init__(self, partitions: Sequence[TopicPartition], state: GetState) -> None:
+    def __init__(self, partitions: Sequence[TopicPartition], state: GetState, replicas: GetReplicas) -> None:
         self._partitions = partitions
         self._state = state
+        self._replicas = replicas
         self._relied_on: dict[int, set[TopicPartition]] = {}
         self._out: dict[int, set[TopicPartition]] = {}
 
@@ -49,7 +51,7 @@ class Suspicion:
                 if partition in relied_on and not is_in:
                     relied_on.discard(partition)
                     out.add(partition)
-                elif partition in out and is_in:
+                elif partition in out and (is_in or broker_id not in self._replicas(*partition)):
                     out.discard(partition)
             if not relied_on and not out:
                 del self._relied_on[broker_id], self._out[broker_id]

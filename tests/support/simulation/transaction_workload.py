@@ -221,7 +221,8 @@ class _Producer:
                 self.client.forget(kind, self._id)
             if code in FATAL or loop.time() > end:
                 raise TransactionLostError(why)
-            if code not in LATER:
+            is_disk_of_leader = kind is None and code == ErrorCode.KAFKA_STORAGE_ERROR
+            if code not in LATER and not is_disk_of_leader:
                 raise BrokenPromiseError(f"producer {self._id} is told {why}")
             await self.client.pause()
 

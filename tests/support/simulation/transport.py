@@ -19,6 +19,8 @@ WINDOW_BYTES = 256 * 1024
 HIGH_WATER_BYTES = 64 * 1024
 LOW_WATER_BYTES = 16 * 1024
 
+KEPT_BYTES = 64 * 1024
+
 FIN = "FIN"
 RESET = "RST"
 
@@ -42,6 +44,8 @@ class SimulatedTransport(asyncio.Transport):
         self._read_paused = False
         self._received: deque[bytes | str] = deque()
         self._delivery: asyncio.Handle | None = None
+        self.sent = bytearray()
+        """The first bytes that were written."""
 
     def connect(self, peer: SimulatedTransport, out: Pipe) -> None:
         """Set the other end and the link to it."""
@@ -60,6 +64,8 @@ class SimulatedTransport(asyncio.Transport):
         if self.is_gone or self._closing:
             return
         self._buffer += data
+        if len(self.sent) < KEPT_BYTES:
+            self.sent += data
         self._pump()
         if len(self._buffer) > HIGH_WATER_BYTES and not self._write_paused:
             self._write_paused = True
