@@ -111,7 +111,7 @@ class Run(BaseRun):
     async def _check_everything(self) -> None:
         self.inspection.look()
         ends = self.inspection.compare_whole_logs()
-        for key, content in (await self.workload.read_everything(ends)).items():
+        for key, content in (await self.workload.read_everything(ends, HEALED_WITHIN_S)).items():
             self.ledger.check_complete(*key, content)
 
         def is_consumed() -> bool:

@@ -14,7 +14,7 @@ from client.errors import KafkaError
 from client.producer.accumulator import RecordMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from support.simulation.cluster import SimulatedCluster
+from support.simulation.cluster import NotInTimeError, SimulatedCluster
 from support.simulation.ledger import Ledger
 
 UNDER_WAY = 4
@@ -125,14 +125,20 @@ class Workload:
                 told[partition] = max(told[partition], end)
             await asyncio.sleep(0.7)
 
-    async def read_everything(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, dict[int, bytes]]:
-        """The records of the partitions by offset, up to these end offsets."""
+    async def read_everything(
+        self, ends: dict[TopicPartition, int], within_s: float
+    ) -> dict[TopicPartition, dict[int, bytes]]:
+        """The records of the partitions by offset, up to these end offsets. Raises NotInTimeError."""
+        deadline = asyncio.get_running_loop().time() + within_s
         content: dict[TopicPartition, dict[int, bytes]] = {partition: {} for partition in ends}
         reader = self._reader("last reader")
         await _started(reader)
         try:
             reader.assign(dict.fromkeys(ends, 0))
             while any(len(content[partition]) < end for partition, end in ends.items()):
+                if asyncio.get_running_loop().time() > deadline:
+                    counts = {partition: len(found) for partition, found in content.items()}
+                    raise NotInTimeError(f"not in {within_s:.0f} s: {ends} are read, only {counts}")
                 for record in await _patiently(reader):
                     assert record.value is not None
                     content[TopicPartition(record.topic, record.partition)][record.offset] = record.value
