@@ -50,18 +50,27 @@ class ControllerRequests:
 
     def __init__(self, replicas: ReplicaManager) -> None:
         self.controller_epoch = 0
+        self._connection = 0
+        """The newest connection of the controller."""
         self._replicas = replicas
         self._without_room: dict[TopicPartition, tuple[bytes, LeaderAndIsrPartitionState]] = {}
         self.one_at_a_time = asyncio.Lock()
         """Held while the partitions on this broker change, or their log directories."""
 
-    def check_controller_epoch(self, controller_epoch: int) -> None:
-        """Adopt a new controller's epoch; refuse a replaced controller with StaleControllerEpochError."""
+    def check_controller(self, controller_epoch: int, connection: int) -> None:
+        """Adopt a new controller's epoch. Raises StaleControllerEpochError for a request that came too late.
+
+        connection: its number; later connections have higher ones. Too late is a request of a replaced controller, and
+        one on a connection that the controller has replaced: it may have been on its way while newer ones arrived, and
+        UpdateMetadata has no version by which that shows. (Kafka serves it.)
+        """
         if controller_epoch < self.controller_epoch:
             raise StaleControllerEpochError(
                 f"controller epoch {controller_epoch} is older than {self.controller_epoch}"
             )
-        self.controller_epoch = controller_epoch
+        if controller_epoch == self.controller_epoch and connection < self._connection:
+            raise StaleControllerEpochError("the controller has a newer connection")
+        self.controller_epoch, self._connection = controller_epoch, connection
 
     async def become_leader_or_follower(
         self, states: Iterable[tuple[str, bytes, LeaderAndIsrPartitionState]]

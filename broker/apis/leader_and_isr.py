@@ -38,7 +38,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
         controller_requests = self._services.replicas.controller_requests
         try:
             self._services.check_broker_epoch(request.broker_epoch)
-            controller_requests.check_controller_epoch(request.controller_epoch)
+            controller_requests.check_controller(request.controller_epoch, context.connection.number)
         except (StaleBrokerEpochError, StaleControllerEpochError) as error:
             return refused(request, code_of(error), context.api_version)
         states, invalid = [], {}

@@ -32,7 +32,7 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
         """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
         self._services.check_broker_epoch(request.broker_epoch)
         controller_requests = self._services.replicas.controller_requests
-        controller_requests.check_controller_epoch(request.controller_epoch)
+        controller_requests.check_controller(request.controller_epoch, context.connection.number)
         errors = []
         for topic, partition, leader_epoch, delete in _partitions(request):
             code = ErrorCode.NONE

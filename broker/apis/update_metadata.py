@@ -32,7 +32,9 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
     def handle(self, request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
         """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
         self._services.check_broker_epoch(request.broker_epoch)
-        self._services.replicas.controller_requests.check_controller_epoch(request.controller_epoch)
+        self._services.replicas.controller_requests.check_controller(
+            request.controller_epoch, context.connection.number
+        )
         if context.api_version < FIRST_VERSION_WITH_LISTENERS:
             _name_listeners(request)
         _drop_invalid(request)

@@ -20,6 +20,7 @@ Rules that are easy to break:
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import socket
 import struct
@@ -73,11 +74,16 @@ HandleFrame: TypeAlias = "Callable[[memoryview, Connection], Answer | PendingAns
 """Answers one frame without its size prefix. Raises CloseConnectionError."""
 
 
+_NUMBERS = itertools.count(1)
+
+
 class Connection(asyncio.BufferedProtocol):
     """The server's side of one TCP connection."""
 
     def __init__(self, acceptor: Acceptor) -> None:
         self.acceptor = acceptor
+        self.number = next(_NUMBERS)
+        """Higher than those of earlier connections, of all listeners."""
         self.host = "?"
         self.port = 0
         self._principal: Principal = ANONYMOUS

@@ -175,6 +175,22 @@ def update_metadata(version, topic, topic_id, leader=0, controller_epoch=EPOCH, 
     )
 
 
+async def test_requests_on_a_connection_that_the_controller_has_replaced(broker, client):
+    """They were on their way while newer ones arrived: the broker would go back to an older state."""
+    topic_id = await create_topic(client, "t")
+    async with wire_client(broker.bootstrap_servers) as newer:
+        assert (await newer.call(update_metadata(8, "t", topic_id), 8)).error_code == 0
+    late = update_metadata(8, "t", topic_id, leader=-2)
+    assert (await client.call(late, 8)).error_code == STALE_CONTROLLER
+    late = leader_and_isr(7, "t", topic_id, leader_epoch=9)
+    assert (await client.call(late, 7)).error_code == STALE_CONTROLLER
+    late = stop_replica(4, "t", True, leader_epoch=-2)
+    assert (await client.call(late, 4)).error_code == STALE_CONTROLLER
+    assert broker.metadata.snapshot.topics["t"].partitions[0].leader_epoch == 3
+    assert broker.services.replicas.partition("t", 0).leader_epoch == 0
+    assert (await client.call(update_metadata(8, "t", topic_id, controller_epoch=EPOCH + 1), 8)).error_code == 0
+
+
 @pytest.mark.parametrize("version", range(9))
 async def test_update_metadata(broker, client, version):
     topic_id = await create_topic(client, "t")

@@ -163,12 +163,16 @@ async def test_a_partition_that_was_refused_is_not_hosted(at):
 
 
 async def test_controller_epochs(at):
-    at.manager.controller_requests.check_controller_epoch(5)
-    at.manager.controller_requests.check_controller_epoch(5)
-    with pytest.raises(StaleControllerEpochError):
-        at.manager.controller_requests.check_controller_epoch(4)
-    at.manager.controller_requests.check_controller_epoch(6)
-    assert at.manager.controller_requests.controller_epoch == 6
+    requests = at.manager.controller_requests
+    for connection in (7, 7, 9):
+        requests.check_controller(5, connection)
+    with pytest.raises(StaleControllerEpochError, match="the controller has a newer connection"):
+        requests.check_controller(5, 7)
+    with pytest.raises(StaleControllerEpochError, match="4 is older than 5"):
+        requests.check_controller(4, 10)
+    requests.check_controller(6, 8)
+    requests.check_controller(6, 8)
+    assert requests.controller_epoch == 6
 
 
 async def test_leader_epochs_fence_and_are_stored_in_the_log(at):
