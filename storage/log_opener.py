@@ -26,8 +26,12 @@ class LogOpener:
     full_validation: bool
 
     def load(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log:
-        """Load an existing log. May be called in any thread; see `storage.directories.loader.Opener`."""
-        return Log.open(
+        """Load an existing log. May be called in any thread; see `storage.directories.loader.Opener`.
+
+        Sync it if flush.messages requires that: a process that was killed may have written records and not synced
+        them, and the log end offset counts as durable from now on. (Kafka does not sync them.)
+        """
+        log = Log.open(
             found.path,
             self.config_of(found.key[0]),
             fs=self.fs,
@@ -40,6 +44,13 @@ class LogOpener:
             rng=self.rng,
             reading=reading,
         )
+        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            try:
+                log.flush()
+            except BaseException:
+                log.release()
+                raise
+        return log
 
     def begin(self, path: Path, topic_id: bytes | None, config: LogConfig, log_start_offset: int = 0) -> Log:
         """Create a log, or open the existing one at `path`. Raises InconsistentTopicIdError, LogDirIOError."""

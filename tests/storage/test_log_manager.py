@@ -21,6 +21,7 @@ from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 from support.deadlines import DEADLINE_S
 from support.log_dirs import BASE_TIME_MS, EXPECTED, LOG_DIRS, RECORDED_NOW_MS, batch, expected, read_batches
+from support.power_cut import PowerCutFileSystem
 
 TOPIC_ID = b"T" * 16
 
@@ -198,6 +199,26 @@ async def test_a_start_after_a_kill_recovers_from_the_recovery_points(tmp_path, 
     assert not logs.dirs.all[0].clean
     assert [logs.get("t", partition).log_end_offset for partition in range(5)] == [1, 2, 3, 4, 5]
     assert [logs.get("t", partition).recovery_point for partition in range(5)] == [0, 0, 0, 0, 5]
+    logs.dirs.unlock()
+
+
+async def test_a_start_after_a_kill_syncs_what_flush_messages_wants_on_the_disk(tmp_path):
+    """The process was killed between a write and its sync: the log end offset that a leader learns must not go back."""
+    logs = manager(tmp_path, settings={"flush_messages": 2})
+    logs.dirs.lock()
+    await logs.load()
+    for partition in range(2):
+        for _ in range(partition + 1):
+            logs.get_or_create("t", partition, TOPIC_ID).append_as_leader(batch("a"), 0)
+    await logs.checkpoints.write_recovery_points()
+    logs.dirs.unlock()
+    fs = PowerCutFileSystem(tmp_path)
+    logs = manager(tmp_path, fs=fs, settings={"flush_messages": 2})
+    logs.dirs.lock()
+    await logs.load()
+    assert [logs.get("t", partition).log_end_offset for partition in range(2)] == [1, 2]
+    assert [logs.get("t", partition).recovery_point for partition in range(2)] == [0, 2]
+    assert any(words == "fsync" for words, _ in fs.journal)
     logs.dirs.unlock()
 
 
