@@ -75,7 +75,7 @@ test-perturbed: setup  ## the whole suite with event loops that are late at rand
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup  ## the counted tests with their full counts
-	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 3 --maxschedchunk 1 $(PYTEST_ARGS)
+	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # What users install, in a fresh environment, with the tests of the command and of the documents. The tests' imports are
 # changed as the wheel's are; the working directory has files that are named like Ottla's packages, and not the source.

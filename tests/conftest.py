@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -46,6 +47,10 @@ USE_SPARK = {
 """Files with the Spark of the session: its Java takes half a minute of CPU until it is warm."""
 
 
+OF_A_CONSOLE = re.compile(r"\bbroker-\d")
+"""The parameter of a test of pages that says whose console it looks at."""
+
+
 def pytest_configure() -> None:
     """Let child processes have SIGHUP's default under nohup, too: they inherit that it is ignored, but no handler."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -58,11 +63,17 @@ def pytest_report_header() -> str:
 
 
 class _FileScheduling(LoadFileScheduling):
-    """A file runs on one worker, because its tests share what its fixtures have started; so do all that use Spark."""
+    """A file runs on one worker, because its tests share what its fixtures have started; so do all that use Spark.
+
+    In the full run each test is on its own, because some take minutes, but for those of a page and a console.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return "spark" if Path(file).parent.name == "spark_connector" and Path(file).name in USE_SPARK else file
+        file = Path(super()._split_scope(nodeid))
+        if FULL:
+            console = OF_A_CONSOLE.search(nodeid) if file.parent.name == "pages" else None
+            return f"{file} {console[0]}" if console else nodeid
+        return "spark" if file.parent.name == "spark_connector" and file.name in USE_SPARK else str(file)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,7 +13,6 @@ from support.counts import FULL, count
 from support.simulation.mutations import MUTATIONS
 from support.simulation.run_command import failure, simulate
 
-TESTS = Path(__file__).parents[1]
 QUICK = {"early-acknowledgement"}
 """The bugs that the reduced run looks for, too."""
 RARE = {
@@ -60,4 +59,4 @@ def test_a_planted_bug_is_found(mutation):
 @pytest.mark.parametrize("mutation", RARE)
 def test_a_rare_bug_has_a_test_of_its_own(mutation):
     assert mutation in MUTATIONS
-    assert (TESTS.parent / RARE[mutation]).is_file()
+    assert (Path(__file__).parents[2] / RARE[mutation]).is_file()

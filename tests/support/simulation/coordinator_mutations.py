@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broker.coordinator import offset_manager
 from broker.coordinator.coordinator_log import CoordinatorLog, settled
 from broker.coordinator.group_partitions import GroupsPartition
 from broker.coordinator.group_store import GroupStore
-from broker.coordinator.offset_manager import Committer
 from broker.coordinator.offsets import GroupOffsets
 from broker.coordinator.transactions.coordinator import TransactionCoordinator
 from broker.coordinator.transactions.markers import TransactionMarkers
@@ -65,15 +63,6 @@ def generation_that_is_not_stored() -> None:
     GroupStore.store_group = store_group  # type: ignore[method-assign]
 
 
-def commit_of_any_generation() -> None:
-    """OffsetCommit is accepted from members of earlier generations, and from those that the group does not know."""
-
-    def check_committer(group: Any, committer: Committer, *, is_transactional: bool) -> None:
-        return None
-
-    offset_manager.check_committer = check_committer  # type: ignore[assignment]
-
-
 def forgotten_end() -> None:
     """A transaction that ends while the offsets are loaded does not end for them."""
 
@@ -127,29 +116,16 @@ def unverified_batches() -> None:
     TransactionVerification.check = check  # type: ignore[method-assign]
 
 
-def coordinator_that_answers_while_it_loads() -> None:
-    """Transactional ids count as unknown until their log is read."""
-
-    async def _load(self: TransactionCoordinator, term: Any) -> None:
-        term.is_loading = False
-        await production(self, term)
-
-    production = TransactionCoordinator._load
-    TransactionCoordinator._load = _load  # type: ignore[method-assign]
-
-
 COORDINATOR_MUTATIONS: dict[str, Callable[[], None]] = {
     "early-coordinator": answer_before_it_is_committed,
     "forgotten-prepare": forgotten_prepare,
     "half-of-the-markers": half_of_the_markers,
     "generation-not-stored": generation_that_is_not_stored,
-    "any-generation": commit_of_any_generation,
     "forgotten-end": forgotten_end,
     "offsets-before-the-end": offsets_before_the_end,
     "unfenced-producer": unfenced_producer,
     "fence-without-epoch": fence_without_epoch,
     "open-transactions-are-read": open_transactions_are_read,
     "unverified-batches": unverified_batches,
-    "answers-while-loading": coordinator_that_answers_while_it_loads,
 }
 """By name: for runs about coordinators."""
