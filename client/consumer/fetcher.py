@@ -317,6 +317,9 @@ class Fetcher:
             if not error.retriable:
                 raise error
             self._delay(state)
+            if state.topic_id is not None:
+                current = data.current_leader
+                self._cluster.learn_leader(state.partition, state.topic_id, current.leader_id, current.leader_epoch)
             self._cluster.request_refresh()
             return
         if data.preferred_read_replica >= 0:

@@ -21,6 +21,7 @@ from client.errors import (
     error_for,
 )
 from client.options import parse_bootstrap_servers
+from client.topic_partition import TopicPartition
 from client.wire.backoff import Backoff, Retries
 from client.wire.client_security import connection_security
 from client.wire.cluster_options import ClusterOptions
@@ -258,6 +259,17 @@ class Cluster:
                     break
         for listener in self.metadata_listeners:
             listener()
+
+    def learn_leader(self, partition: TopicPartition, topic_id: bytes, leader: int, leader_epoch: int) -> None:
+        """Adopt a leader that another answer than Metadata names, if it is newer than the known one.
+
+        The broker that answers the next Metadata request may not know of it yet.
+        """
+        metadata = self.metadata.with_leader(partition, topic_id, leader, leader_epoch)
+        if metadata is not self.metadata:
+            self.metadata = metadata
+            for listener in self.metadata_listeners:
+                listener()
 
     def track(self, topics: Iterable[str]) -> None:
         """Include these topics in every refresh from now on."""

@@ -107,6 +107,20 @@ class Metadata:
         }
         return Metadata(brokers, topics, response.controller_id, response.cluster_id)
 
+    def with_leader(self, partition: TopicPartition, topic_id: bytes, leader: int, leader_epoch: int) -> "Metadata":
+        """The snapshot with a leader that a broker has named in another answer (KIP-951).
+
+        Unchanged if the topic has another id now, the broker is unknown, or a leader epoch as new as this one is known.
+        """
+        topic, known = self.topics.get(partition.topic), self.partition(partition)
+        if topic is None or known is None or topic.topic_id != topic_id or leader not in self.brokers:
+            return self
+        if known.leader_epoch >= leader_epoch:
+            return self
+        led = known._replace(leader=leader, leader_epoch=leader_epoch)
+        after = topic._replace(partitions={**topic.partitions, partition.partition: led})
+        return Metadata(self.brokers, {**self.topics, topic.name: after}, self.controller_id, self.cluster_id)
+
 
 def _newest(known: TopicMetadata | None, answered: TopicMetadata) -> TopicMetadata:
     """The answered topic, except for partitions with a newer leader epoch in the known topic."""

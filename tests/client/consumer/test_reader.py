@@ -21,6 +21,7 @@ from client.topic_partition import TopicPartition
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.errors import CorruptRecordError
+from protocol.messages.fetch import LeaderIdAndEpoch
 from protocol.record_batch_builder import RecordBatchBuilder
 from support.fake_broker import CLOSE, STALL, FakeBroker
 from support.polling import until
@@ -169,6 +170,27 @@ async def test_leader_change_is_followed():
             fill(first, 5, start=5)
             assert numbers(await take(source, 5)) == [5, 6, 7, 8, 9]
         assert second.seen(ApiKey.FETCH)
+
+
+async def test_a_leader_is_found_although_metadata_lag_behind():
+    """The old leader names the new one (KIP-951), and every broker that is asked for metadata the old one."""
+    old = FakeBroker({"t": 1}, node_id=1)
+    new = FakeBroker(old.topics, node_id=2, cluster=old.cluster)
+    old.cluster.append(new)
+    for broker in (old, new):
+        broker.leaders["t", 0] = 1
+
+    def named(request, version):
+        response = old._fetch(request, version, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        response.responses[0].partitions[0].current_leader = LeaderIdAndEpoch(leader_id=2, leader_epoch=1)
+        return response
+
+    async with old, new:
+        fill(new, 5)
+        old.script[ApiKey.FETCH] = [named] * 1000
+        async with reader(old, auto_offset_reset="none") as source:
+            source.assign({T0: 0})
+            assert numbers(await take(source, 5)) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("held", [ApiKey.API_VERSIONS, ApiKey.FETCH])
