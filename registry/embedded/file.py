@@ -11,6 +11,9 @@ Checkpoints: SQLite copies the WAL to the database after every `_CHECKPOINT_PAGE
 needs for a database that has grown is limited, and the reserve is larger (registry/embedded/reserve.py). If the disk is
 full, a checkpoint also lets the WAL begin again in the space that it has.
 
+Mode: only the owner can read the files (0600), because znodes hold SCRAM keys, HMACs of delegation tokens and encrypted
+passwords, and `session` holds passwords of sessions.
+
 Tables: `znode` has the fields of TreeNode except the number of children, which is counted at load; `acl` is null for
 the open ACL, else lines of `permissions:scheme:id`. `meta` has the last zxid, which must never decrease: Kafka uses it
 as broker epoch. `session` has the sessions that survive a restart; it is created with the first one. `user_version` is
@@ -21,9 +24,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from registry.embedded.reserve import Reserve
 from registry.embedded.tree import Draft, KeptSession, Tree, TreeNode, new_root
@@ -31,12 +35,10 @@ from registry.errors import RegistryCorruptError, RegistryFullError, RegistryInU
 from registry.interface import OPEN_ACL, Acl
 from registry.paths import parent_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _APPLICATION_ID = 0x4F74746C  # "Ottl"
 _LAYOUT = 1
 _CHECKPOINT_PAGES = 128  # of 4 KiB
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 _CREATE_ZNODE = (
     "CREATE TABLE znode (path TEXT PRIMARY KEY NOT NULL, data BLOB, czxid INTEGER NOT NULL,"
@@ -72,16 +74,14 @@ class RegistryFile:
     def open(cls, path: Path, now_ms: int, *, keep_sessions: bool = False) -> tuple[RegistryFile, Tree]:
         """Open or create the file, and read the tree without the ephemeral nodes of sessions that have ended.
 
-        keep_sessions: `sessions` of the previous process go on; otherwise all have ended. The file has their
-        passwords, so only its owner can read it then.
+        keep_sessions: `sessions` of the previous process go on; otherwise all have ended.
 
-        An existing file can be opened on a full disk.
+        Only the owner can read the file. An existing file can be opened on a full disk.
 
         Raises RegistryInUseError, RegistryCorruptError, RegistryStorageError.
         """
         try:
-            if keep_sessions:
-                _make_private(path)
+            _make_private(path)
         except OSError as error:
             raise RegistryStorageError(f"{path}: cannot be opened: {error}") from error
         try:
@@ -273,14 +273,21 @@ class RegistryFile:
 
 
 def _make_private(path: Path) -> None:
-    """Create the file, or change it, so that only its owner can read it. SQLite's other files get the same mode.
+    """Create the file, or change it and SQLite's other files, so that only the owner can read them.
 
-    An existing file is not opened here: closing it would release the lock of a store of this process.
+    SQLite creates its other files with the mode of this one. An existing file is not opened here: closing it would
+    release the lock of a store of this process.
     """
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        path.chmod(0o600)
+    path = Path(os.path.realpath(path))  # the other files are beside the target of a link
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        one = path.with_name(path.name + suffix)
+        with suppress(FileNotFoundError):
+            mode = one.stat().st_mode
+            if stat.S_ISREG(mode) and mode & _OF_OTHERS:
+                one.chmod(stat.S_IMODE(mode) & ~_OF_OTHERS)
 
 
 def _row(path: str, node: TreeNode) -> tuple[object, ...]:

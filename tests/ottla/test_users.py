@@ -1,6 +1,7 @@
 """`ottla users`: through a broker, and in a registry before the first broker runs."""
 
 import asyncio
+import stat
 
 import pytest
 
@@ -72,6 +73,8 @@ def test_the_first_user_exists_before_the_first_broker(tmp_path, ottla, registry
     data = tmp_path / "data"
     where = ("--zookeeper", connect) if registry == "zookeeper" else ("--log-dir", str(data))
     ottla("users", "add", "first", *where, stdin=b"pencil\n")
+    if registry == "embedded":
+        assert stat.S_IMODE((data / "registry.sqlite").stat().st_mode) == 0o600
     assert [one["user"] for one in ottla("users", "list", "--json", *where).json] == ["first", "first"]
     ottla("users", "add", "second", *where, stdin=b"pencil\n")
     ottla("users", "remove", "second", *where)

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import contextvars
+import os
 import random
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -252,6 +254,53 @@ async def test_damaged_content_is_refused(tmp_path, damage, rule):
         connection.execute(damage)
     with pytest.raises(RegistryCorruptError, match=rule):
         await EmbeddedStore.open(path)
+
+
+@pytest.fixture
+def usual_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def _modes(path):
+    return {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir() if "reserve" not in one.name}
+
+
+@pytest.mark.usefixtures("usual_umask")
+async def test_only_the_owner_reads_a_new_file(tmp_path):
+    path = tmp_path / "registry.sqlite"
+    async with opened(path) as store:
+        await (await connected(store)).create("/a", b"a SCRAM key")
+        assert _modes(path) == {"registry.sqlite": 0o600, "registry.sqlite-wal": 0o600}
+    assert _modes(path) == {"registry.sqlite": 0o600}
+
+
+@pytest.mark.usefixtures("usual_umask")
+async def test_a_file_that_others_could_read_becomes_private(tmp_path):
+    path = tmp_path / "registry.sqlite"
+    async with opened(path) as store:
+        await (await connected(store)).create("/a", b"a SCRAM key")
+        left = {one.name: one.read_bytes() for one in tmp_path.iterdir()}  # what a killed process leaves
+    for name, content in left.items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o664)
+    link = tmp_path / "link" / "registry.sqlite"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    async with opened(link) as store:
+        assert store.tree.get("/a").data == b"a SCRAM key"
+        modes = _modes(path)
+        assert (modes["registry.sqlite"], modes["registry.sqlite-wal"]) == (0o600, 0o600)
+
+
+async def test_a_folder_in_the_place_of_the_file_stays_as_it_is(tmp_path):
+    path = tmp_path / "registry.sqlite"
+    path.mkdir(0o755)
+    path.chmod(0o755)
+    with pytest.raises(RegistryStorageError, match="cannot be opened"):
+        await EmbeddedStore.open(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
 
 
 async def test_power_cut_settings(tmp_path, open_file):
