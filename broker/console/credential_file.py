@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from security.password_hash import HashFormatError
+from security.trimming import trimmed
 from storage.setting import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class CredentialFile(Generic[Hash]):
             raise ConfigError(self._setting, self._path, "must be UTF-8") from None
         hashes: dict[str, list[Hash]] = {}
         for number, line in enumerate(text.split("\n"), 1):
-            line = line.strip()
+            line = trimmed(line)
             if line and not line.startswith("#"):
                 user, one = self._entry(number, line)
                 hashes.setdefault(user, []).append(one)

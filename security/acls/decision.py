@@ -6,6 +6,7 @@ from security.acls.rules import AclRules
 from security.acls.types import Operation, ResourceType
 from security.addresses import normal_address
 from security.principal import Principal
+from security.trimming import trimmed
 
 
 class AclDecisions:
@@ -39,7 +40,7 @@ class AclDecisions:
 
 def parse_super_users(text: str) -> frozenset[Principal]:
     """Read `super.users`: principals separated by semicolons. Raises ValueError for an entry that is not type:name."""
-    entries = [entry.strip() for entry in text.split(";")]
+    entries = [trimmed(entry) for entry in text.split(";")]
     while entries and not entries[-1]:
         entries.pop()
     return frozenset(parse_acl_principal(entry) for entry in entries)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from security.sasl.oauthbearer_server import InvalidTokenError
+from security.trimming import trimmed, words
 
 
 def decode_section(section: str) -> dict[str, Any]:
@@ -23,11 +24,12 @@ def decode_section(section: str) -> dict[str, Any]:
 
 
 def text_claim(claims: Mapping[str, Any], name: str) -> str:
-    """Return a claim that must be a text. Raises InvalidTokenError."""
+    """Return a claim that must be a text, without blanks around it. Raises InvalidTokenError."""
     value = claims.get(name)
-    if not isinstance(value, str) or not value.strip():
+    text = trimmed(value) if isinstance(value, str) else ""
+    if not text:
         raise InvalidTokenError(f"the claim {name!r} must be a text")
-    return value.strip()
+    return text
 
 
 def time_claim_ms(claims: Mapping[str, Any], name: str) -> int | None:
@@ -53,7 +55,7 @@ def scope_claim(claims: Mapping[str, Any], name: str) -> frozenset[str]:
     value = claims.get(name)
     if value is None:
         return frozenset()
-    parts = value.split() if isinstance(value, str) else value
+    parts = words(value) if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise InvalidTokenError(f"the claim {name!r} must be a text or a list of texts")
     return frozenset(parts)

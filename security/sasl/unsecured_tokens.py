@@ -19,6 +19,7 @@ from security.sasl.token_claims import (
     text_claim,
     time_claim_ms,
 )
+from security.trimming import words
 
 _OPTION: Final = "unsecuredValidator"
 
@@ -31,7 +32,7 @@ class UnsecuredTokens:
         self._now_ms = now_ms
         self._principal_claim = options.get(f"{_OPTION}PrincipalClaimName", "sub")
         self._scope_claim = options.get(f"{_OPTION}ScopeClaimName", "scope")
-        self._required_scope = frozenset(options.get(f"{_OPTION}RequiredScope", "").split())
+        self._required_scope = frozenset(words(options.get(f"{_OPTION}RequiredScope", "")))
         skew = f"{_OPTION}AllowableClockSkewMs"
         if not options.get(skew, "0").isdecimal():
             raise JaasError(f"the option {skew} must be a number of milliseconds")

@@ -40,6 +40,7 @@ def test_comments_empty_lines_and_several_tokens_of_a_user(tmp_path: Path) -> No
     [
         (b"a", "line 1 must be user:hash"),
         (f"\n:$sha256${DIGITS}".encode(), "line 2 must be user:hash"),
+        (f"\u00a0a:$sha256${DIGITS}".encode(), "line 1 must be user:hash"),
         (f"a\x1b:$sha256${DIGITS}".encode(), "line 1 must be user:hash"),
         (b"a:planted", "line 1: the hash must be $sha256$"),
         (b"a:\xff", "must be UTF-8"),

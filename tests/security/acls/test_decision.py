@@ -147,3 +147,7 @@ def test_an_ipv6_host_is_the_same_in_both_spellings():
     assert not decisions.allows(asked[0], "::0001", *asked[2:])
     rules.set(topic, [rule for rule in both if rule.permission is Permission.ALLOW])
     assert decisions.allows(*asked)
+
+
+def test_a_super_user_with_a_blank_beyond_ascii_is_another_user() -> None:
+    assert {user.name for user in parse_super_users(" User:a\u00a0 ;\tUser:b")} == {"a\u00a0", "b"}

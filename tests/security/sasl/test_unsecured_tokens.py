@@ -70,6 +70,26 @@ def test_a_token_without_the_required_scope() -> None:
         tokens().validate(token({**CLAIMS, "scope": 5}))
 
 
+def test_a_scope_ends_at_a_blank_of_ascii() -> None:
+    only_admin = tokens(unsecuredValidatorRequiredScope="admin")
+    assert only_admin.validate(token({**CLAIMS, "scope": "read\tadmin"})).user == "alice"
+    with pytest.raises(InvalidTokenError, match="lacks the scope"):
+        only_admin.validate(token({**CLAIMS, "scope": "admin\u00a0of-nothing"}))
+
+
 def test_an_option_that_is_no_number_is_refused() -> None:
     with pytest.raises(JaasError, match="AllowableClockSkewMs must be a number"):
         tokens(unsecuredValidatorAllowableClockSkewMs="abc")
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u0085", "\u3000", "\ufeff"])
+def test_a_user_with_a_blank_beyond_ascii_is_another_user(blank: str) -> None:
+    """Java's trim keeps these characters: a token for another name must not log in as admin."""
+    assert tokens().validate(token({**CLAIMS, "sub": f"{blank}admin{blank}"})).user == f"{blank}admin{blank}"
+    assert tokens().validate(token({**CLAIMS, "sub": blank})).user == blank
+
+
+def test_blanks_and_control_characters_around_a_user_are_cut_off() -> None:
+    assert tokens().validate(token({**CLAIMS, "sub": "\x00\t ali ce\x1f \r\n"})).user == "ali ce"
+    with pytest.raises(InvalidTokenError, match="'sub' must be a text"):
+        tokens().validate(token({**CLAIMS, "sub": " \x00\x1c\t"}))
