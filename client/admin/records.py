@@ -6,20 +6,22 @@ there: control batches, and batches of aborted transactions with the list that t
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 from client.admin.base import AdminBase
-from client.errors import error_for
+from client.errors import RequestTimeoutError, error_for
 from client.topic_partition import TopicPartition
 from client.wire.metadata import ZERO_ID
 from protocol.error_codes import ErrorCode
 from protocol.message_set import LegacyMessage, iter_mixed
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.record_batch import RecordBatch
 
 _MIN_VERSION = 4
 _LAST_VERSION_WITH_NAMES = 12
 _SESSIONLESS_EPOCH = -1
+_LEAST_WAIT_S = 0.05
 
 
 class LogPiece(NamedTuple):
@@ -41,16 +43,29 @@ class RecordAdmin(AdminBase):
     ) -> LogPiece:
         """Return the batches from an offset on; none if it is the end. Does not wait for new records.
 
+        If a quota throttles this client, it waits and asks again.
+
         max_bytes: a single larger batch is returned nevertheless. read_committed: end at the last stable offset.
-        Raises OffsetOutOfRangeError, CorruptRecordError, and other errors of the leader.
+        Raises OffsetOutOfRangeError, CorruptRecordError, RequestTimeoutError, and other errors of the leader.
         """
 
-        async def attempt() -> LogPiece:
+        async def attempt() -> LogPiece | float:
             return await self._read_log(partition, offset, max_bytes, read_committed)
 
-        return await self._cluster.retry(attempt, timeout_s=self._timeout_s)
+        now_s = asyncio.get_running_loop().time
+        end_s = now_s() + self._timeout_s
+        while True:
+            found = await self._cluster.retry(attempt, timeout_s=end_s - now_s())
+            if isinstance(found, LogPiece):
+                return found
+            if now_s() + found > end_s:
+                raise RequestTimeoutError(f"{partition}: a quota throttles this client for {found:g} s")
+            await asyncio.sleep(found)
 
-    async def _read_log(self, partition: TopicPartition, offset: int, max_bytes: int, read_committed: bool) -> LogPiece:
+    async def _read_log(
+        self, partition: TopicPartition, offset: int, max_bytes: int, read_committed: bool
+    ) -> LogPiece | float:
+        """Return what one Fetch finds, or the seconds to wait if the broker throttles this client."""
         [leader] = await self._by_leader([partition])
         connection = await self._cluster.connection(leader)
         known = self._cluster.metadata.topics[partition.topic]
@@ -76,11 +91,13 @@ class RecordAdmin(AdminBase):
         response = await connection.call(request, FetchResponse, version)
         if response.error_code:
             raise error_for(response.error_code, context=f"fetch from {connection.host}:{connection.port}")
-        return _piece(response, partition)
+        answers = [data for topic in response.responses for data in topic.partitions]
+        if not answers:  # with a quota exceeded, no partition is answered
+            return max(response.throttle_time_ms / 1000, _LEAST_WAIT_S)
+        return _piece(answers[0], partition)
 
 
-def _piece(response: FetchResponse, partition: TopicPartition) -> LogPiece:
-    data = response.responses[0].partitions[0]
+def _piece(data: PartitionData, partition: TopicPartition) -> LogPiece:
     if data.error_code:
         raise error_for(data.error_code, context=str(partition))
     records = data.records

@@ -3,10 +3,12 @@
 import pytest
 
 from client.admin.admin import Admin
-from client.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from client.admin.quotas import DEFAULT, QuotaEntity
+from client.errors import OffsetOutOfRangeError, RequestTimeoutError, UnknownTopicOrPartitionError
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from ottla import testing
+from support.broker import running_broker
 from support.deadlines import DEADLINE_S
 
 
@@ -53,3 +55,48 @@ async def test_a_batch_larger_than_the_limit_is_whole_and_errors_are_raised(serv
         await admin.read_log(partition, 9)
     with pytest.raises(UnknownTopicOrPartitionError):
         await admin.read_log(TopicPartition("large", 7), 0)
+
+
+async def _throttled(admin, producer, quota):
+    """Write a partition of 20 batches of 10 kB each, and limit all consumers."""
+    await admin.create_topic("limited", partitions=1)
+    for _ in range(20):
+        await producer.send("limited", bytes(10_000), partition=0)
+    everybody = QuotaEntity(user=DEFAULT)
+    await admin.alter_client_quotas({everybody: {"consumer_byte_rate": quota}})
+    return TopicPartition("limited", 0)
+
+
+async def test_reads_go_on_when_a_quota_throttles_them(tmp_path, monkeypatch):
+    """A throttled client gets a Fetch answer without topics: it waits and asks again."""
+    async with (
+        running_broker(tmp_path / "data", **{"quota.window.num": "2"}) as broker,
+        Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
+        Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
+        partition = await _throttled(admin, producer, 50_000.0)
+        ask, found = admin._read_log, []
+
+        async def remembering(*words):
+            found.append(await ask(*words))
+            return found[-1]
+
+        monkeypatch.setattr(admin, "_read_log", remembering)
+        offset = 0
+        while offset < 20:
+            piece = await admin.read_log(partition, offset)
+            assert piece.batches[0].base_offset <= offset
+            offset = piece.batches[-1].next_offset
+        assert any(isinstance(one, float) for one in found), "the quota did not throttle: the test shows nothing"
+
+
+async def test_a_quota_that_throttles_longer_than_the_timeout_is_named(tmp_path):
+    async with (
+        running_broker(tmp_path / "data") as broker,
+        Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+        Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
+        Admin(bootstrap_servers=broker.bootstrap_servers, default_api_timeout_ms=1000) as hasty,
+    ):
+        partition = await _throttled(admin, producer, 100.0)
+        with pytest.raises(RequestTimeoutError, match=r"limited-0: a quota"):
+            await hasty.read_log(partition, 0)
