@@ -62,9 +62,13 @@ async def accessibility_problems(page: Page) -> list[str]:
 
 
 async def overflow(page: Page) -> int:
-    """Pixels by which a page is wider than the window."""
-    found: int = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    return found
+    """Pixels by which a page is wider than the window as it was opened.
+
+    The browser of a phone widens its window (`window.innerWidth`) with what it shows.
+    """
+    assert page.viewport_size
+    width: int = await page.evaluate("document.documentElement.scrollWidth")
+    return width - page.viewport_size["width"]
 
 
 async def cramped(page: Page) -> list[str]:

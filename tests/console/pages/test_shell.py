@@ -30,9 +30,12 @@ async def test_the_palette_goes_to_pages_by_keyboard(console):
 @pytest.mark.parametrize("look", LOOKS)
 async def test_the_api_is_described_and_the_filter_is_in_the_address(console, look):
     async with console.at("/api-docs", **LOOKS[look]) as page:
+        operations = page.locator("details")
+        await expect(operations.first).to_be_visible()
+        await operations.evaluate_all("(all) => all.forEach((one) => { one.open = true; })")
+        assert await overflow(page) <= 0
         await page.get_by_role("searchbox").fill("session")
         await expect(page).to_have_url(re.compile(r"\?q=session$"))
-        operations = page.locator("details")
         await expect(operations).to_have_count(1)
         await operations.first.locator("summary").click()
         await expect(operations.first).to_contain_text("Session")
