@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from client.admin.admin import Admin
 from client.producer.producer import Producer
-from support.console_pages import LOOKS, accessibility_problems, overflow
+from support.console_pages import LOOKS, PHONE, accessibility_problems, overflow
 from support.console_records import make_orders
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -61,6 +61,20 @@ async def test_a_record_with_all_that_is_known(console, look):
         await expect(panel.get_by_role("tab", name="Metadata")).to_have_attribute("aria-selected", "true")
         await panel.get_by_role("button", name="Close the record").click()
         await expect(panel).to_be_hidden()
+
+
+async def test_a_phone_shows_the_record_that_is_tapped(console):
+    async with console.at("/topics/orders/messages", **PHONE) as page:
+        panel = page.get_by_role("complementary", name="Record")
+        for row in (19, 35):
+            await rows(page).nth(row).tap()
+            await expect(panel.get_by_role("link", name="Download the bytes")).to_be_in_viewport(ratio=1)
+            await expect(panel.get_by_role("heading")).to_be_in_viewport(ratio=1)
+            panel_box, header = await panel.bounding_box(), await page.get_by_role("banner").bounding_box()
+            assert panel_box and header
+            assert panel_box["y"] >= header["y"] + header["height"]
+            await panel.get_by_role("button", name="Close the record").tap()
+            await expect(rows(page).nth(row)).to_be_in_viewport()
 
 
 async def test_records_by_keyboard(console):

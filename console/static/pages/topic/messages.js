@@ -309,16 +309,20 @@ class Messages {
     if (this.shown) setQuery({ record: next.dataset.place });
   }
 
-  openRecord(place) {
+  async openRecord(place) {
     this.panelWork?.abort();
     this.shown = place;
     this.panel.hidden = !place;
     this.mark();
     if (!place) return;
     this.panelWork = this.nextWork();
+    const { signal } = this.panelWork;
     const decoders = { key_decoder: this.query.get("key_decoder"), value_decoder: this.query.get("value_decoder") };
-    showRecord(this.panel, this.topic, place, { decoders, part: this.query.get("part"), close: () => this.closeRecord(), signal: this.panelWork.signal });
-    if (matchMedia("(max-width: 900px)").matches) this.panel.scrollIntoView({ block: "nearest" });
+    const done = showRecord(this.panel, this.topic, place, { decoders, part: this.query.get("part"), close: () => this.closeRecord(), signal });
+    const reveal = () => signal.aborted || !matchMedia("(max-width: 900px)").matches || this.panel.scrollIntoView();
+    reveal();
+    await done; // what has grown above the window moves the window
+    reveal();
   }
 
   closeRecord() {
