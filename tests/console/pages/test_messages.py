@@ -40,6 +40,40 @@ async def test_pages_both_ways(console):
         await expect(rows(page).first).to_contain_text('"order": 69')
 
 
+async def places(page):
+    return await rows(page).evaluate_all("(all) => all.map((one) => one.dataset.place)")
+
+
+@pytest.mark.parametrize(
+    ("query", "there", "back"), [("", "Older", "Newer"), ("?from=oldest", "Newer", "Older")], ids=["newest", "oldest"]
+)
+async def test_a_way_there_and_back_shows_the_same_pages(console, query, there, back):
+    async with console.at(f"/topics/orders/messages{query}") as page:
+        buttons = page.get_by_role("button", name=re.compile("Older|Newer"))
+        pages, last = [], ""
+        names = None
+        for _ in range(3):
+            await expect(rows(page).first).not_to_have_attribute("data-place", last)
+            names = names or await buttons.all_inner_texts()
+            pages.append(await places(page))
+            last = pages[-1][0]
+            if len(pages) < 3:
+                await page.get_by_role("button", name=there).click()
+        for seen in (pages[1], pages[0]):
+            await page.get_by_role("button", name=back).click()
+            await expect(rows(page).first).to_have_attribute("data-place", seen[0])
+            assert await places(page) == seen
+            assert await buttons.all_inner_texts() == names
+        await expect(page.get_by_role("button", name=back)).to_be_disabled()
+        await page.get_by_role("button", name=there).click()
+        await expect(rows(page).first).to_have_attribute("data-place", pages[1][0])
+        await page.reload()  # what is not in the address is forgotten
+        await page.get_by_role("button", name=back).click()
+        await expect(rows(page).first).to_have_attribute("data-place", pages[0][0])
+        assert await places(page) == pages[0]
+        assert await buttons.all_inner_texts() == names
+
+
 @pytest.mark.parametrize("look", LOOKS)
 async def test_a_record_with_all_that_is_known(console, look):
     async with console.at("/topics/orders/messages", **LOOKS[look]) as page:

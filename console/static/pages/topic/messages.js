@@ -19,7 +19,8 @@ export function show(root, view) {
 
 class Messages {
   constructor(root, view, topic) {
-    Object.assign(this, { view, topic, rows: [], work: null, panelWork: null, listKey: null, shown: null });
+    // trail: how to ask for the page that one came from, by the place to which one went.
+    Object.assign(this, { view, topic, trail: new Map(), rows: [], work: null, panelWork: null, listKey: null, shown: null });
     this.status = h("p.grow.muted.records-status", { role: "status" });
     this.controls = h("div.row");
     this.notices = h("div");
@@ -67,8 +68,13 @@ class Messages {
     return FILTERS.some((name) => this.query.get(name));
   }
 
+  // Which records are first, on all pages: those that the start asks for.
+  get order() {
+    return this.query.get("from") ? "newer" : "older";
+  }
+
   get direction() {
-    return this.query.get("direction") ?? (this.query.get("from") ? "newer" : "older");
+    return this.query.get("direction") ?? this.order;
   }
 
   path(what = "") {
@@ -118,6 +124,7 @@ class Messages {
 
   apply(more = {}) {
     const { elements } = this.form;
+    this.trail.clear();
     const start = elements.start.value;
     const from = { newest: null, oldest: "oldest", offset: `offset:${this.moment.value.trim() || 0}`, time: `time:${new Date(this.when.value || Date.now()).getTime()}` }[start];
     const changes = { from, at: null, direction: null, live: null, record: null, part: null, transactions: elements.transactions.checked ? "all" : null, ...more };
@@ -150,14 +157,22 @@ class Messages {
     const slow = setTimeout(() => setText(this.status, "Loading…"), 200);
     try {
       const page = await get(this.path(), { query: this.selection(), signal });
-      this.draw(page.records);
+      const { direction, order } = this;
+      this.draw(direction === order ? page.records : page.records.reverse());
       const total = page.ranges.reduce((sum, one) => sum + one.end - one.start, 0);
       setText(this.status, page.records.length ? `${plural(page.records.length, "record")} of about ${count(total)}` : "");
       this.warn(page.errors, page.left_out);
       this.showNothing(total ? "No records here" : "This topic has no records");
-      const move = (at, direction, text) => h("button", { disabled: !at, onclick: () => setQuery({ at, direction, record: null, part: null }, { push: true }) }, text);
-      const [before, after] = this.direction === "newer" ? [["older", "← Older"], ["newer", "Newer →"]] : [["newer", "← Newer"], ["older", "Older →"]];
-      replace(this.controls, [before, after].map(([direction, text]) => move(page[direction], direction, text)), this.downloads());
+      // This page again: before its end or from its begin on, also when there are other records beyond.
+      const again = order === "older" ? page.newer ?? page.end : page.older ?? page.ranges.map((one) => `${one.partition}:${one.start}`).join();
+      const move = (at, to, text) => h("button", { disabled: !at, onclick: () => {
+        const back = to === order ? null : this.trail.get(this.query.get("at"));
+        if (to === order) this.trail.set(at, again);
+        setQuery({ at: back ?? at, direction: back ? order : to, record: null, part: null }, { push: true });
+      } }, text);
+      const places = [["older", "Older"], ["newer", "Newer"]];
+      const [[before, left], [after, right]] = order === "newer" ? places : places.reverse();
+      replace(this.controls, move(page[before], before, `← ${left}`), move(page[after], after, `${right} →`), this.downloads());
     } catch (error) {
       this.fail(error, signal);
     } finally {
