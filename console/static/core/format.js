@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat();
 const decimal = new Intl.NumberFormat(undefined, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const exact = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -45,6 +46,11 @@ export function duration(seconds) {
 // Milliseconds since 1970.
 export function time(ms) {
   return isMissing(ms) || ms < 0 ? NOTHING : moment.format(ms);
+}
+
+// The same, with milliseconds.
+export function exactTime(ms) {
+  return isMissing(ms) || ms < 0 ? NOTHING : exact.format(ms);
 }
 
 export function clockTime(ms) {

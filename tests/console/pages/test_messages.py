@@ -12,6 +12,7 @@ from client.producer.producer import Producer
 from support.console_pages import LOOKS, PHONE, accessibility_problems, overflow
 from support.console_records import make_orders
 
+WITH_MILLISECONDS = re.compile(r":\d\d\.\d{3}")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -78,6 +79,7 @@ async def test_a_way_there_and_back_shows_the_same_pages(console, query, there, 
 async def test_a_record_with_all_that_is_known(console, look):
     async with console.at("/topics/orders/messages", **LOOKS[look]) as page:
         await expect(rows(page)).to_have_count(50)
+        await expect(rows(page).first).to_contain_text(WITH_MILLISECONDS)
         assert await overflow(page) <= 0
         await rows(page).first.click()
         await expect(page).to_have_url(re.compile(r"record=2%3A39"))
@@ -87,7 +89,8 @@ async def test_a_record_with_all_that_is_known(console, look):
         await panel.get_by_role("tab", name="Headers (1)").click()
         await expect(panel.get_by_role("rowheader", name="trace")).to_be_visible()
         await panel.get_by_role("tab", name="Metadata").click()
-        await expect(panel).to_contain_text("offsets 39 to 39, 1 records")
+        await expect(panel).to_contain_text("offsets 39 to 39, 1 record,")
+        await expect(panel.get_by_role("row", name="Timestamp")).to_contain_text(WITH_MILLISECONDS)
         await expect(page).to_have_url(re.compile(r"part=metadata"))
         assert await overflow(page) <= 0
         assert await accessibility_problems(page) == []

@@ -2,7 +2,7 @@
 
 import { address, events, get, withQuery } from "../../core/api.js";
 import { h, options, replace, setText, textInput } from "../../core/dom.js";
-import { count, plural, time } from "../../core/format.js";
+import { count, exactTime, plural } from "../../core/format.js";
 import { addCommands } from "../../core/palette.js";
 import { empty, failed } from "../../core/parts.js";
 import { navigate, setQuery } from "../../core/router.js";
@@ -299,7 +299,7 @@ class Messages {
   row(record) {
     const place = placeOf(record);
     return h("tr", { "data-place": place },
-      h("td.when", time(record.timestamp)), h("td.number.of-partition", record.partition),
+      h("td.when", exactTime(record.timestamp)), h("td.number.of-partition", record.partition),
       h("th.number.at", { scope: "row" }, h("a", { href: "#", "data-record": place }, String(record.offset))),
       h("td.key.mono", preview(record.key)),
       h("td.mono", record.error ? h("span.badge", { "data-kind": "bad" }, record.error) : [record.transaction && record.transaction !== "committed" && [transaction(record), " "], preview(record.value)]));

@@ -2,7 +2,7 @@
 
 import { address, get, getSession, withQuery } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
-import { bytes, count, time } from "../../core/format.js";
+import { bytes, exactTime, plural } from "../../core/format.js";
 import { badge, copyButton, failed, loading, plainTable } from "../../core/parts.js";
 import { setQuery } from "../../core/router.js";
 import { jsonTree } from "./json_tree.js";
@@ -109,14 +109,14 @@ function headers(record) {
 function metadata(record) {
   const { batch } = record;
   const rows = [
-    ["Timestamp", record.timestamp === null ? "none" : `${time(record.timestamp)} (${record.timestamp})`],
+    ["Timestamp", record.timestamp === null ? "none" : `${exactTime(record.timestamp)} (${record.timestamp})`],
     ["Set by", record.timestamp_type === "create" ? "the producer" : "the broker"],
     ["Key", record.key ? bytes(record.key.size) : "null"],
     ["Value", record.value ? bytes(record.value.size) : "null: a tombstone"],
     ["Transaction", record.transaction ? transaction(record) : "none"],
     ["Producer", batch.producer_id === null ? "without idempotence" : `id ${batch.producer_id}, epoch ${batch.producer_epoch}`],
     ["Sequence number", record.sequence ?? "none"],
-    ["Batch", `offsets ${batch.base_offset} to ${batch.last_offset}, ${count(batch.record_count)} records, ${bytes(batch.size)}`],
+    ["Batch", `offsets ${batch.base_offset} to ${batch.last_offset}, ${plural(batch.record_count, "record")}, ${bytes(batch.size)}`],
     ["Compression", batch.compression],
     ["Leader epoch", batch.leader_epoch],
     ["Message format", batch.format],
