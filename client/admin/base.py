@@ -5,7 +5,7 @@ that has moved, is loading or cannot be reached is looked up again until the cal
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeVar
 
 from client.admin.options import AdminOptions
@@ -45,6 +45,11 @@ class AdminBase:
             by_leader.setdefault(leader, []).append(partition)
         return by_leader
 
+    async def _need_brokers(self, brokers: Collection[int] | None) -> None:
+        """Refresh the metadata, unless all of these brokers are known: one that does not answer may be asked for it."""
+        if brokers is None or not self._cluster.metadata.brokers.keys() >= set(brokers):
+            await self._cluster.refresh([])
+
     async def _ask_brokers(
         self, ask: Callable[[int, Connection], Awaitable[T]], brokers: Iterable[int] | None = None
     ) -> list[T]:
@@ -52,7 +57,8 @@ class AdminBase:
 
         Each request is retried separately if its error is retriable.
         """
-        await self._cluster.refresh([])
+        wanted = None if brokers is None else list(brokers)
+        await self._need_brokers(wanted)
 
         async def answer(node_id: int) -> T:
             async def attempt() -> T:
@@ -60,7 +66,7 @@ class AdminBase:
 
             return await self._cluster.retry(attempt, timeout_s=self._timeout_s)
 
-        known = self._cluster.metadata.brokers if brokers is None else brokers
+        known = self._cluster.metadata.brokers if wanted is None else wanted
         asked = [asyncio.create_task(answer(node_id)) for node_id in sorted(known)]
         try:
             return await asyncio.gather(*asked)

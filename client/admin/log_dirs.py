@@ -68,10 +68,11 @@ class LogDirAdmin(AdminBase):
         """The log directories of these brokers, or of all brokers, with the sizes of the replicas in them: of all, or
         of these partitions.
         """
-        await self._cluster.refresh([])
+        wanted = None if brokers is None else list(brokers)
+        await self._need_brokers(wanted)
         topics = None if partitions is None else _by_topic(partitions)
         found = []
-        for broker_id in sorted(self._cluster.metadata.brokers) if brokers is None else brokers:
+        for broker_id in sorted(self._cluster.metadata.brokers) if wanted is None else wanted:
             connection = await self._cluster.connection(broker_id)
             response = await connection.call(DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse)
             if response.error_code:

@@ -141,11 +141,12 @@ class Cluster:
         """A connection to any broker that answers: an open one, a known one, a bootstrap server.
 
         Of the open ones it is that with the fewest requests in flight, so that no second request waits for a broker
-        that does not answer the first one. Raises NoBrokersAvailableError, and AuthenticationError of the first broker
-        where TLS or the login fails.
+        that does not answer the first one; those where somebody has given up come last. Raises
+        NoBrokersAvailableError, and AuthenticationError of the first broker where TLS or the login fails.
         """
-        if (least := min(self._open_connections(), key=lambda one: one.in_flight, default=None)) is not None:
-            return least
+        by_load = sorted(self._open_connections(), key=lambda one: (one.is_given_up, one.in_flight))
+        if by_load:
+            return by_load[0]
         async with self._opening_bootstrap:
             if self._bootstrap is not None and not self._bootstrap.is_closed:
                 return self._bootstrap

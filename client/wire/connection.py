@@ -181,6 +181,11 @@ class Connection(asyncio.BufferedProtocol):
         return len(self._in_flight)
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether whoever sent the oldest request in flight does not wait for its answer any more."""
+        return bool(self._in_flight) and self._in_flight[0].future.cancelled()
+
+    @property
     def is_congested(self) -> bool:
         """Whether the transport's buffer is too full: call `drain` before writing more."""
         return self._writable is not None

@@ -72,10 +72,13 @@ class GroupReading(NamedTuple):
         return None if committed is None or end is None else max(end - committed, 0)
 
 
-async def list_groups(admin: Admin) -> Listed:
-    """List the groups of all brokers that answer. Raises KafkaError if none does."""
+async def list_groups(admin: Admin, brokers: Sequence[BrokerMetadata] | None = None) -> Listed:
+    """List the groups of all brokers that answer. Raises KafkaError if none does.
+
+    brokers: those of the cluster, if they are known.
+    """
     problems = Problems()
-    brokers = await brokers_of(admin)
+    brokers = await brokers_of(admin) if brokers is None else brokers
     found = await _each({one.node_id: one.node_id for one in brokers}, admin.list_groups_of, problems)
     groups = {one.group_id: one for part in found.values() for one in part}
     return Listed([groups[name] for name in sorted(groups)], problems.sentences)
@@ -87,6 +90,17 @@ async def brokers_of(admin: Admin) -> tuple[BrokerMetadata, ...]:
         async with asyncio.timeout(PATIENCE_S):
             return (await admin.describe_cluster()).brokers
     return (await admin.describe_cluster()).brokers  # of another broker: this one does not answer
+
+
+async def ask_coordinators(
+    groups: Iterable[GroupListing], ask: Callable[[list[str]], Awaitable[Mapping[str, T]]], problems: Problems
+) -> dict[str, T]:
+    """Return what the coordinators that answer say about groups. ask: is called with the groups of each."""
+    by_coordinator: dict[int, list[str]] = {}
+    for one in groups:
+        by_coordinator.setdefault(one.coordinator, []).append(one.group_id)
+    found = await _each(by_coordinator, ask, problems)
+    return {name: one for part in found.values() for name, one in part.items()}
 
 
 async def read_summaries(admin: Admin) -> Summaries:

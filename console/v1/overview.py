@@ -107,6 +107,9 @@ class Overview(PlainAnswer):
     under_replicated: Trouble
     disks: list[Disk]
     groups: int | None
+    """null: none is known, and not all brokers have answered."""
+    has_all_groups: bool
+    """Whether every broker has told about its groups."""
     lagging_groups: list[LaggingGroup]
     changes: list[ChangeSeen]
     rates: list[RatePoint]
@@ -135,7 +138,8 @@ async def get_overview(call: Call) -> Overview:
         offline=_trouble(one for one in partitions if one[1].leader not in alive),
         under_replicated=_trouble(one for one in partitions if len(one[1].isr) < len(one[1].replicas)),
         disks=[_disk(seen, broker.node_id) for broker in seen.cluster.brokers],
-        groups=None if seen.groups is None else sum(_sees_group(call, name) for name in seen.groups),
+        groups=_groups(call, seen),
+        has_all_groups=seen.has_all_groups,
         lagging_groups=lagging[:SHOWN_GROUPS],
         changes=list(islice((_change(one) for one in services.observer.changes if _sees(call, one)), SHOWN_CHANGES)),
         rates=[RatePoint(time_ms=time_ms, values=list(values)) for time_ms, values in services.observer.rates],
@@ -169,6 +173,11 @@ def _disk(seen: Snapshot, broker_id: int) -> Disk:
         usable_bytes=None if disk is None else disk.usable,
         failed_log_dirs=0 if disk is None else disk.failed_dirs,
     )
+
+
+def _groups(call: Call, seen: Snapshot) -> int | None:
+    known = sum(_sees_group(call, name) for name in seen.groups or ())
+    return known if known or seen.has_all_groups else None
 
 
 def _lagging(call: Call, seen: Snapshot) -> list[LaggingGroup]:

@@ -9,6 +9,7 @@ from client.admin.types import GroupDescription
 from client.consumer.offsets import LATEST
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
+from console.groups.readings import ask_coordinators, list_groups
 from console.rest.call import Call
 from console.rest.models import Answer
 from console.rest.operation import ApiOperation
@@ -55,26 +56,27 @@ async def list_topic_groups(call: Call) -> TopicGroups:
     """List the groups that read a topic, of the first 500 groups of the cluster."""
     topic = await call.topic()
     problems = Problems()
-    listed = await problems.bounded(call.admin.list_groups(), "The list of groups") or []
-    names = [
-        one.group_id
-        for one in listed
+    listed = await list_groups(call.admin)
+    for sentence in listed.problems:
+        problems.add(sentence)
+    seen = [
+        one
+        for one in listed.groups
         if one.protocol_type in ("consumer", "")
         and call.rights.sees(Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
     ]
-    if len(names) > MAX_GROUPS:
-        problems.add(f"There are {len(names)} groups. Only the first {MAX_GROUPS} were searched.")
-        names = names[:MAX_GROUPS]
+    if len(seen) > MAX_GROUPS:
+        problems.add(f"There are {len(seen)} groups. Only the first {MAX_GROUPS} were searched.")
+        seen = seen[:MAX_GROUPS]
     partitions = {TopicPartition(topic.name, number): one.leader for number, one in topic.partitions.items()}
     led = {one: leader for one, leader in partitions.items() if leader != NO_LEADER}
-    ends, members, offsets_of = await asyncio.gather(
+    ends, described, committed = await asyncio.gather(
         offsets(call.admin, led, LATEST, problems),
-        problems.bounded(call.admin.describe_groups(names), "The members of groups"),
-        problems.bounded(call.admin.list_offsets_of_groups(names), "The offsets of groups"),
+        ask_coordinators(seen, call.admin.describe_groups, problems),
+        ask_coordinators(seen, call.admin.list_offsets_of_groups, problems),
     )
-    described, committed = members or {}, offsets_of or {}
     groups = []
-    for name in names:
+    for name in (one.group_id for one in seen):
         group, found = described.get(name), committed.get(name)
         if isinstance(found, KafkaError):
             problems.add(str(found))

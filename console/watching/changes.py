@@ -88,11 +88,13 @@ def _move(old: int, new: int) -> str:
 def _of_groups(before: Snapshot, after: Snapshot) -> Iterator[Change]:
     if before.groups is None or after.groups is None:
         return
-    for name in sorted(before.groups.keys() - after.groups.keys()):
+    for name in sorted(before.groups.keys() - after.groups.keys()) if after.has_all_groups else ():
         yield Change(after.time_ms, "deleted", group=name)
     for name, group in after.groups.items():
         old = before.groups.get(name)
         if old is None:
+            if not before.has_all_groups:
+                continue  # its broker has not told of it before
             yield Change(after.time_ms, f"new, with {_counted(len(group.members), 'member')}", group=name)
         elif old.members != group.members:
             yield Change(after.time_ms, f"rebalanced: {_counted(len(group.members), 'member')}", group=name)

@@ -16,6 +16,7 @@ from client.consumer.offsets import EARLIEST, LATEST
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from client.wire.metadata import PartitionMetadata, TopicMetadata
+from console.groups.readings import ask_coordinators, list_groups
 from console.watching.patience import Problems
 
 MAX_PARTITIONS: Final = 20_000
@@ -43,7 +44,10 @@ class GroupState(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The cluster at one time (ms since the epoch). Parts without an answer are empty; groups are then None."""
+    """The cluster at one time (ms since the epoch). Parts without an answer are empty.
+
+    Groups are None if no broker has told of any, and one has not answered.
+    """
 
     time_ms: int
     cluster: ClusterDescription
@@ -57,6 +61,8 @@ class Snapshot(NamedTuple):
     problems: tuple[str, ...]
     starts: Mapping[TopicPartition, int] = {}
     """Log start offsets."""
+    has_all_groups: bool = True
+    """Whether every broker has listed its groups, and told about them."""
 
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionMetadata]]:
         """Return all partitions."""
@@ -75,13 +81,13 @@ async def take_snapshot(admin: Admin, time_ms: int) -> Snapshot:
     topics = await admin.describe_topics()
     cluster = await admin.describe_cluster()
     problems = Problems()
-    starts, ends, logs, found = await asyncio.gather(
+    starts, ends, logs, (described, has_all) = await asyncio.gather(
         _offsets(admin, cluster, topics, EARLIEST, problems),
         _offsets(admin, cluster, topics, LATEST, problems),
         log_dirs(admin, (broker.node_id for broker in cluster.brokers), problems),
-        problems.bounded(_described_groups(admin), "The list of groups"),
+        _described_groups(admin, cluster, problems),
     )
-    groups = None if found is None else await _with_lags(admin, found, ends, problems)
+    groups = await _with_lags(admin, described, ends, problems) if described or has_all else None
     return Snapshot(
         time_ms,
         cluster,
@@ -92,6 +98,7 @@ async def take_snapshot(admin: Admin, time_ms: int) -> Snapshot:
         groups,
         tuple(problems.sentences),
         starts,
+        has_all,
     )
 
 
@@ -167,9 +174,16 @@ async def offsets(
     return {partition: offset for answer in answers for partition, offset in answer.items()}
 
 
-async def _described_groups(admin: Admin) -> dict[str, GroupDescription | KafkaError]:
-    listed = [one.group_id for one in await admin.list_groups() if one.protocol_type in ("consumer", "")]
-    return await admin.describe_groups(listed[:MAX_GROUPS])
+async def _described_groups(
+    admin: Admin, cluster: ClusterDescription, problems: Problems
+) -> tuple[dict[str, GroupDescription | KafkaError], bool]:
+    """Return the groups of the brokers that answer, and whether all do."""
+    listed = await list_groups(admin, cluster.brokers)
+    for sentence in listed.problems:
+        problems.add(sentence)
+    groups = [one for one in listed.groups if one.protocol_type in ("consumer", "")][:MAX_GROUPS]
+    described = await ask_coordinators(groups, admin.describe_groups, problems)
+    return described, not listed.problems and len(described) == len(groups)
 
 
 async def _with_lags(

@@ -58,6 +58,9 @@ async def test_pages_show_what_is_known_while_a_broker_does_not_answer(consoles,
                 await expect(page.get_by_text("Broker 3 did not answer within 3 s.").first).to_be_visible()
             async with consoles[broker].at("/topics") as page:
                 await expect(page.get_by_role("link", name="kept", exact=True)).to_be_visible()
+            async with consoles[broker].at("/topics/kept/consumers") as page:
+                await expect(page.get_by_text("Broker 3 did not answer within 3 s.").first).to_be_visible()
+                await expect(page.get_by_role("heading", name="No group is known to read this topic")).to_be_visible()
     finally:
         cluster.cluster.resume_broker(3)
 

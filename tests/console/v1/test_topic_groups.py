@@ -5,8 +5,12 @@ from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from ottla import Consumer, testing
+from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.rest import rest_api
+
+PATIENT = {"zookeeper.session.timeout.ms": str(int(2000 * DEADLINE_S)), "offsets.topic.num.partitions": "6"}
+"""Every broker is the coordinator of some groups, and one that stands still stays a member."""
 
 
 async def test_a_group_without_members_one_with_a_member_and_one_that_reads_another_topic():
@@ -39,3 +43,36 @@ async def test_a_group_without_members_one_with_a_member_and_one_that_reads_anot
                 (0, "reader"),
                 (1, "reader"),
             ]
+
+
+async def test_groups_of_the_brokers_that_answer_are_listed_and_the_other_is_named():
+    names = [f"group-{number}" for number in range(9)]
+    with testing.cluster(3, PATIENT) as cluster:
+        async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            await admin.create_topic("orders", 1, 3)
+
+            async def are_committed():
+                at = {TopicPartition("orders", 0): OffsetAndMetadata(0)}
+                done = [await admin.alter_group_offsets(name, at) for name in names]
+                return not any(error for one in done for error in one.values())
+
+            await until(are_committed, "the groups have offsets")
+            coordinators = {one.group_id: one.coordinator for one in await admin.list_groups()}
+        paused = coordinators[names[0]]
+        asked = min(set(cluster.brokers) - {paused})
+        async with rest_api(cluster.brokers[asked].bootstrap_servers) as rest:
+            whole = await rest.get("/api/v1/topics/orders/groups")
+            assert ([one["group_id"] for one in whole["groups"]], whole["problems"]) == (names, [])
+            cluster.pause_broker(paused)
+            try:
+                found = await rest.get("/api/v1/topics/orders/groups")
+                overview = await rest.get("/api/v1/overview")
+            finally:
+                cluster.resume_broker(paused)
+        others = [name for name in names if coordinators[name] != paused]
+        assert others
+        assert [one["group_id"] for one in found["groups"]] == others
+        assert {one["state"] for one in found["groups"]} == {"Empty"}
+        assert found["problems"] == [f"Broker {paused} did not answer within 3 s."]
+        assert (overview["groups"], overview["has_all_groups"]) == (len(others), False)
+        assert f"Broker {paused} did not answer within 3 s." in overview["problems"]

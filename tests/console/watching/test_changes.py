@@ -11,9 +11,9 @@ def topic(name, *leaders, topic_id=b"1"):
     return TopicMetadata(name, topic_id, False, 0, partitions)
 
 
-def snapshot(*topics, brokers=(1, 2), controller=1, groups=None, time_ms=7):
+def snapshot(*topics, brokers=(1, 2), controller=1, groups=None, has_all_groups=True, time_ms=7):
     cluster = ClusterDescription("c", controller, tuple(BrokerMetadata(one, "h", 9, None) for one in brokers))
-    return Snapshot(time_ms, cluster, {one.name: one for one in topics}, {}, {}, {}, groups, ())
+    return Snapshot(time_ms, cluster, {one.name: one for one in topics}, {}, {}, {}, groups, (), {}, has_all_groups)
 
 
 def test_nothing_differs():
@@ -63,3 +63,10 @@ def test_groups():
         Change(7, "new, with 0 members", group="new"),
     ]
     assert changes(snapshot(groups=None), snapshot(groups=after)) == []
+
+
+def test_groups_of_which_a_broker_has_not_told_are_neither_deleted_nor_new():
+    group = GroupState("Stable", frozenset("a"), None)
+    every, some = snapshot(groups={"a": group, "b": group}), snapshot(groups={"b": group}, has_all_groups=False)
+    assert changes(every, some) == []
+    assert changes(some, every) == []

@@ -44,5 +44,6 @@ async def test_a_broker_that_does_not_answer_is_named():
                 assert f"Broker {paused} did not answer within 3 s." in found.problems
                 assert found.disks.keys() == {other}
                 assert found.groups is None
+                assert not found.has_all_groups
             finally:
                 cluster.resume_broker(paused)

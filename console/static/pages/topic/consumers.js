@@ -16,8 +16,7 @@ export async function show(root, view, topic) {
   await ask(view.signal);
   const groups = new Table({ view, columns: groupColumns(), key: (row) => row.group_id, caption: "Groups that read this topic", sort: "-lag" });
   const parts = new Table({ view, columns: partitionColumns(), key: (row) => row.partition, caption: "Partitions of the group", name: "partition-sort" });
-  const nothing = empty("No group reads this topic",
-    h("p", "A group appears here when one of its members reads the topic, or when it has committed offsets of it."));
+  const nothing = h("div");
   const title = h("h2");
   const detail = h("section.stack", title, parts.node);
   const notes = h("div");
@@ -26,6 +25,8 @@ export async function show(root, view, topic) {
   function draw() {
     replace(error);
     replace(notes, problems(found.problems));
+    replace(nothing, found.problems.length ? empty("No group is known to read this topic") : empty("No group reads this topic",
+      h("p", "A group appears here when one of its members reads the topic, or when it has committed offsets of it.")));
     nothing.hidden = found.groups.length > 0;
     groups.node.hidden = !nothing.hidden;
     groups.update(found.groups);
