@@ -98,7 +98,7 @@ function summary(found) {
     ["Topics", count(found.topics)],
     ["Internal topics", count(found.internal_topics)],
     ["Partitions", count(found.partitions)],
-    ["Consumer groups", `${found.has_all_groups || found.groups === null ? "" : "at least "}${count(found.groups)}`],
+    [found.has_all_groups ? "Consumer groups" : "Known groups", count(found.groups)],
   ];
 }
 

@@ -25,7 +25,7 @@ export async function show(root, view, topic) {
   function draw() {
     replace(error);
     replace(notes, problems(found.problems));
-    replace(nothing, found.problems.length ? empty("No group is known to read this topic") : empty("No group reads this topic",
+    replace(nothing, empty(`No group ${found.problems.length ? "is known to read" : "reads"} this topic`,
       h("p", "A group appears here when one of its members reads the topic, or when it has committed offsets of it.")));
     nothing.hidden = found.groups.length > 0;
     groups.node.hidden = !nothing.hidden;
