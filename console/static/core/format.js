@@ -44,13 +44,13 @@ export function duration(seconds) {
 }
 
 // Milliseconds since 1970.
-export function time(ms) {
-  return isMissing(ms) || ms < 0 ? NOTHING : moment.format(ms);
+export function time(ms, format = moment) {
+  return isMissing(ms) || ms < 0 ? NOTHING : format.format(ms);
 }
 
 // The same, with milliseconds.
 export function exactTime(ms) {
-  return isMissing(ms) || ms < 0 ? NOTHING : exact.format(ms);
+  return time(ms, exact);
 }
 
 export function clockTime(ms) {

@@ -108,7 +108,8 @@ async def test_a_phone_shows_the_record_that_is_tapped(console):
             await expect(panel.get_by_role("link", name="Download the bytes")).to_be_in_viewport(ratio=1)
             await expect(panel.get_by_role("heading")).to_be_in_viewport(ratio=1)
             panel_box, header = await panel.bounding_box(), await page.get_by_role("banner").bounding_box()
-            assert panel_box and header
+            assert panel_box is not None
+            assert header is not None
             assert panel_box["y"] >= header["y"] + header["height"]
             await panel.get_by_role("button", name="Close the record").tap()
             await expect(rows(page).nth(row)).to_be_in_viewport()

@@ -157,8 +157,9 @@ class Messages {
     const slow = setTimeout(() => setText(this.status, "Loading…"), 200);
     try {
       const page = await get(this.path(), { query: this.selection(), signal });
-      const { direction, order } = this;
-      this.draw(direction === order ? page.records : page.records.reverse());
+      const { order } = this;
+      if (this.direction !== order) page.records.reverse();
+      this.draw(page.records);
       const total = page.ranges.reduce((sum, one) => sum + one.end - one.start, 0);
       setText(this.status, page.records.length ? `${plural(page.records.length, "record")} of about ${count(total)}` : "");
       this.warn(page.errors, page.left_out);
