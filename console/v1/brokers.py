@@ -40,6 +40,8 @@ class BrokerSummary(Answer):
     """Partitions that it leads."""
     preferred_leaders: int
     """Partitions whose preferred leader it is."""
+    leads_preferred: int
+    """Of these, those that it leads."""
     replicas: int
     out_of_sync: int
     """Of these replicas, those that are not in sync."""
@@ -194,6 +196,7 @@ async def list_brokers_with_load(call: Call) -> BrokersOverview:
     partitions = [one for topic in topics.values() for one in topic.partitions.values()]
     leaders = Counter(one.leader for one in partitions)
     preferred = Counter(one.replicas[0] for one in partitions if one.replicas)
+    at_home = Counter(one.leader for one in partitions if one.replicas and one.leader == one.replicas[0])
     replicas = Counter(replica for one in partitions for replica in one.replicas)
     behind = Counter(replica for one in partitions for replica in one.replicas if replica not in one.isr)
     version_of = dict(zip(alive, versions, strict=True))
@@ -209,6 +212,7 @@ async def list_brokers_with_load(call: Call) -> BrokersOverview:
             rack=None if broker is None else broker.rack,
             leaders=leaders[broker_id],
             preferred_leaders=preferred[broker_id],
+            leads_preferred=at_home[broker_id],
             replicas=replicas[broker_id],
             out_of_sync=behind[broker_id],
             size_bytes=None if dirs is None else sum(one.size_bytes for log in dirs for one in log.replicas),

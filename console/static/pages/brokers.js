@@ -50,8 +50,8 @@ function brokersTable(view) {
         " ", one.is_controller && badge("controller", "accent"), !one.is_alive && badge("not alive", "bad")].filter(Boolean) },
       { key: "address", label: "Address", wide: true, value: (one) => (one.host === null ? null : `${one.host}:${one.port}`) },
       { key: "rack", label: "Rack", wide: true },
-      { key: "leaders", label: "Leaders", number: true, title: "Partitions that it leads", value: "leaders", cell: (one) =>
-        (one.leaders === one.preferred_leaders ? count(one.leaders) : `${count(one.leaders)} of ${count(one.preferred_leaders)} preferred`) },
+      { key: "leaders", label: "Leads", number: true, title: "Partitions that it leads", value: "leaders", cell: (one) =>
+        (one.leaders === one.preferred_leaders && one.leaders === one.leads_preferred ? count(one.leaders) : `${count(one.leaders)} (${count(one.leads_preferred)} of ${count(one.preferred_leaders)} preferred)`) },
       { key: "replicas", label: "Replicas", number: true, wide: true, format: count },
       { key: "behind", label: "Out of sync", number: true, value: "out_of_sync", cell: (one) => (one.out_of_sync ? badge(count(one.out_of_sync), "warn") : "0") },
       { key: "size", label: "Size", number: true, value: "size_bytes", format: bytes },

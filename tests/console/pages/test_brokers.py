@@ -33,6 +33,21 @@ async def test_the_list_shows_load_and_leads_to_a_broker(console, broker_id, loo
         await expect(page.get_by_role("heading", name=f"Broker {broker_id}")).to_be_visible()
 
 
+async def test_the_list_tells_leaders_from_preferred_leaders(console, broker_id):
+    async with console.at("/topics") as page:
+
+        async def many(route):
+            answer = await route.fetch()
+            found = await answer.json()
+            load = {"leaders": 29, "preferred_leaders": 20, "leads_preferred": 18}
+            await route.fulfill(response=answer, json=found | {"brokers": [found["brokers"][0] | load]})
+
+        await page.route("**/api/v1/brokers", many)
+        await page.get_by_role("link", name="Brokers", exact=True).click()
+        cells = page.get_by_role("row", name=re.compile("Broker ")).get_by_role("cell")
+        await expect(cells.get_by_text("29 (18 of 20 preferred)", exact=True)).to_be_visible()
+
+
 @pytest.mark.parametrize("look", LOOKS)
 async def test_every_tab_is_accessible(console, broker_id, look):
     async with console.at(f"/brokers/{broker_id}", **LOOKS[look]) as page:

@@ -27,7 +27,7 @@ async def test_all_at_a_glance(servers):
         assert found["problems"] == []
         assert f"{one['host']}:{one['port']}" == servers
         assert (one["is_alive"], one["is_controller"], one["out_of_sync"]) == (True, True, 0)
-        assert (one["leaders"], one["preferred_leaders"], one["replicas"]) == (2, 2, 2)
+        assert (one["leaders"], one["preferred_leaders"], one["leads_preferred"], one["replicas"]) == (2, 2, 2, 2)
         assert (one["log_dirs"], one["failed_log_dirs"]) == (1, 0)
         assert one["version"].startswith("3.9")
 
