@@ -64,11 +64,12 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
 // Asks for a new value and shows the difference. scopes: [{ value, text }] where it can be set, or none.
 // apply(value, scope): makes the change.
 export function editDialog(setting, { apply, scopes = [] }) {
-  const input = textInput({ name: "value", value: setting.is_sensitive ? "" : setting.value ?? "", oninput: () => draw() });
+  const isSecret = setting.is_sensitive;
+  const input = textInput({ name: "value", type: isSecret ? "password" : null, value: setting.is_sensitive ? "" : setting.value ?? "", oninput: () => draw() });
   const scope = scopes.length > 0 && h("select", { name: "scope" }, scopes.map(({ value, text }) => h("option", { value }, text)));
   const difference = h("pre.difference", { "aria-label": "What changes" });
   function draw() {
-    replace(difference, h("del", `- ${setting.name} = ${shownValue(setting)}\n`), h("ins", `+ ${setting.name} = ${input.value}`));
+    replace(difference, h("del", `- ${setting.name} = ${shownValue(setting)}\n`), h("ins", `+ ${setting.name} = ${isSecret ? "hidden" : input.value}`));
   }
   draw();
   return formDialog({

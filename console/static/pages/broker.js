@@ -49,7 +49,7 @@ async function configuration({ id, path, view, mayChange, of }) {
       scopes: [{ value: "broker", text: `Broker ${id} only` }, { value: "all", text: "All brokers" }],
       apply: async (value, scope) => {
         await alter(scope, { name: one.name, value });
-        toast(`${one.name} is ${value} on ${scope === "all" ? "all brokers" : `broker ${id}`} now.`);
+        toast(`${one.name} is ${one.is_sensitive ? "changed" : value} on ${scope === "all" ? "all brokers" : `broker ${id}`} now.`);
       },
     });
   }

@@ -83,6 +83,40 @@ async def test_a_setting_is_changed_after_its_difference_was_shown_and_reset(con
         await expect(setting.locator("summary")).to_contain_text("default")
 
 
+async def test_a_new_password_is_not_shown(console, broker_id):
+    secret, name = "open-sesame", "listener.name.other.ssl.keystore.password"
+    async with console.at("/brokers") as page:
+
+        async def hidden(route):
+            answer = await route.fetch()
+            found = await answer.json()
+            setting = found["settings"][0] | {"name": name, "value": None, "is_sensitive": True, "is_read_only": False}
+            await route.fulfill(response=answer, json=found | {"settings": [setting]})
+
+        sent = []
+
+        async def accepted(route):
+            sent.append(route.request.post_data_json)
+            await route.fulfill(status=204)
+
+        await page.route("**/settings", hidden)
+        await page.route("**/configs:alter", accepted)
+        await page.goto(f"{console.rest.url}/brokers/{broker_id}")
+        setting = page.locator(f'details[data-name="{name}"]')
+        await setting.locator("summary").click()
+        await setting.get_by_role("button", name="Change…").click()
+        dialog = page.get_by_role("dialog")
+        value = dialog.get_by_label("New value")
+        await expect(value).to_have_attribute("type", "password")
+        await value.fill(secret)
+        await expect(dialog.get_by_label("What changes")).to_contain_text(f"+ {name} = hidden")
+        assert secret not in await page.locator("body").inner_text()
+        await dialog.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text(f"{name} is changed on broker {broker_id} now.")).to_be_visible()
+        assert secret not in await page.locator("body").inner_text()
+        assert sent[-1]["data"] == [{"name": name, "value": secret}]
+
+
 async def test_a_log_level_is_set(console, broker_id):
     async with console.at(f"/brokers/{broker_id}/log-levels?q=apis.stop_replica") as page:
         level = page.get_by_role("combobox")
