@@ -144,9 +144,9 @@ class Cluster:
         that does not answer the first one; those where somebody has given up come last. Raises
         NoBrokersAvailableError, and AuthenticationError of the first broker where TLS or the login fails.
         """
-        by_load = sorted(self._open_connections(), key=lambda one: (one.is_given_up, one.in_flight))
-        if by_load:
-            return by_load[0]
+        best = min(self._open_connections(), key=lambda one: (one.is_given_up, one.in_flight), default=None)
+        if best is not None:
+            return best
         async with self._opening_bootstrap:
             if self._bootstrap is not None and not self._bootstrap.is_closed:
                 return self._bootstrap

@@ -9,7 +9,8 @@ from client.wire.cluster import Cluster
 from client.wire.cluster_options import ClusterOptions
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
-from support.fake_broker import FakeBroker
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from support.fake_broker import SILENCE, FakeBroker
 from support.polling import until
 
 
@@ -69,3 +70,21 @@ async def test_a_separate_connection_is_closed_with_the_client(broker):
     await cluster.close()
     assert own.is_closed
     await until(lambda: broker.connections == 0, "both are closed")
+
+
+async def test_a_broker_that_did_not_answer_in_time_is_asked_last(broker):
+    async with SlowBroker(broker.topics, node_id=1, cluster=broker.cluster) as other:
+        broker.cluster.append(other)
+        cluster = Cluster(ClusterOptions(bootstrap_servers=broker.address))
+        await cluster.start()
+        silent, busy = await cluster.connection(0), await cluster.connection(1)
+        broker.script[ApiKey.METADATA] = [SILENCE]
+        other.script[ApiKey.METADATA] = [SILENCE] * 2
+        asked = [asyncio.create_task(one.call(MetadataRequest(), MetadataResponse)) for one in (silent, busy, busy)]
+        await until(lambda: silent.in_flight == 1 and busy.in_flight == 2, "they are asked")
+        assert await cluster.any_connection() is silent
+        asked[0].cancel()
+        await asyncio.wait(asked[:1])
+        assert await cluster.any_connection() is busy
+        await cluster.close()
+        await asyncio.gather(*asked, return_exceptions=True)
