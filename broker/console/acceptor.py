@@ -156,7 +156,7 @@ class ConsoleConnection(asyncio.Protocol):
         if self._tls is not None and not self.closed:
             certificate = transport.get_extra_info("ssl_object").getpeercert(True)
             try:
-                self.principal = self._tls.principal(certificate)
+                self.principal = self._tls.login(certificate, self.host, self._acceptor)
             except CloseConnectionError as error:
                 self.close(str(error))
         if not self.closed:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from broker.authentication.audit import log_failure, log_success
+from broker.authentication.audit import TLS, log_failure, log_success
 from broker.console.acceptor import ConsoleConnection
 from broker.console.login import LoginFailedError
 from broker.console.passwords import TooManyChecksError
@@ -149,6 +149,7 @@ class Guard:
             log_success(connection.host, LISTENER, found.mechanism, found.principal, by_token=False)
             return found.principal
         if login.takes_certificates and connection.principal != ANONYMOUS:
+            log_success(connection.host, LISTENER, TLS, connection.principal, by_token=False)
             return connection.principal
         return None
 

@@ -1,4 +1,7 @@
-"""Log lines of failed TLS handshakes, with a limit on their number: see `limited_lines`."""
+"""Log lines of failed TLS handshakes, with a limit on their number: see `limited_lines`.
+
+Those that one side has refused are in the audit log as well; not those that a client has left, as scanners of ports do.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import logging
 import ssl
 from collections.abc import Callable
 
+from broker.authentication.audit import TlsFailures
 from broker.network.limited_lines import LimitedLines
 
 logger = logging.getLogger(__name__)
@@ -25,12 +29,16 @@ class HandshakeFailures:
         self._lines = LimitedLines(
             logger, now_s, lambda number: f"{number} more TLS handshakes failed on listener {listener}"
         )
+        self._refused = TlsFailures(listener, now_s)
 
     def add(self, host: str, port: int, error: BaseException) -> None:
         """Log one failure, or count it for a later line."""
         self.count += 1
         text = "TLS handshake with %s:%d failed on listener %s: %s"
-        self._lines.add(text, host, port, self._listener, reason_of(error))
+        reason = reason_of(error)
+        self._lines.add(text, host, port, self._listener, reason)
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+            self._refused.add(host, reason)
 
 
 def reason_of(error: BaseException) -> str:

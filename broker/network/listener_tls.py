@@ -12,7 +12,9 @@ import logging
 import os
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from broker.authentication.audit import TlsFailures
 from broker.network.connection import CloseConnectionError
 from broker.network.listener import Listener
 from broker.settings.listener_settings import ListenerSettings
@@ -24,6 +26,9 @@ from security.tls.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from security.tls.settings import TlsSettings
 from security.tls.stores_in_use import ReplacementRules, Stores, StoresInUse
 from storage.setting import ConfigError
+
+if TYPE_CHECKING:
+    from broker.network.tls_server import TlsAcceptor
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +61,7 @@ class ListenerTls:
             may_lose_names=bool(settings.value("ssl.allow.san.changes")),
             self_client_auth=self.client_auth if is_between_brokers else None,
         )
+        self._failures: TlsFailures | None = None
         try:
             self._mapping = PrincipalMapping(str(settings.value("ssl.principal.mapping.rules")))
             self._stores = StoresInUse(TlsSettings.of(settings.value), self._load, rules, stat)
@@ -86,6 +92,16 @@ class ListenerTls:
             return Principal(USER, self._mapping.name_of(subject_of(certificate)))
         except (NoMatchingRuleError, NameFormatError) as error:
             raise CloseConnectionError(f"the client certificate gives no user name: {error}") from None
+
+    def login(self, certificate: bytes | None, host: str, acceptor: TlsAcceptor) -> Principal:
+        """`principal`, with a line in the audit log for a certificate that is refused."""
+        try:
+            return self.principal(certificate)
+        except CloseConnectionError as error:
+            if self._failures is None:
+                self._failures = TlsFailures(acceptor.name, acceptor.now_s)
+            self._failures.add(host, str(error))
+            raise
 
     def log_weaknesses(self) -> None:
         """Warn about a listener that no client can use, and about a setting that does not count here."""

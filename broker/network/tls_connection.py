@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from broker.authentication.audit import TLS, log_success
 from broker.network.connection import CloseConnectionError, Connection
+from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from broker.network.acceptor import Acceptor
@@ -27,9 +29,12 @@ class TlsConnection(Connection):
         super().connection_made(transport)
         certificate = transport.get_extra_info("ssl_object").getpeercert(True)
         try:
-            self.principal = self._tls.principal(certificate)
+            self.principal = self._tls.login(certificate, self.host, self.acceptor)
         except CloseConnectionError as error:
             self.close(str(error))
+            return
+        if self.principal != ANONYMOUS:
+            log_success(self.host, self.acceptor.name, TLS, self.principal, by_token=False)
 
     def eof_received(self) -> bool:
         """Close: TLS has no half-open connections in asyncio, so answers that are not sent yet are lost."""

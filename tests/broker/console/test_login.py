@@ -283,7 +283,8 @@ async def test_clients_that_leave_cannot_keep_others_from_logging_in(
             may_end.set()
 
 
-async def test_certificates(tmp_path: Path) -> None:
+async def test_certificates(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, audit.logger.name)
     values = {f"ottla.console.{name}": value for name, value in tls_settings(tmp_path).items()} | {
         "ottla.console.listener": "https://127.0.0.1:0",
         "ottla.console.authentication": "certificate",
@@ -304,6 +305,13 @@ async def test_certificates(tmp_path: Path) -> None:
         with pytest.raises(aiohttp.ServerDisconnectedError):  # no rule gives this subject a name
             await answer(authority().issue("CN=Client 7"))
         assert (await answer(client_certificate())).status == 200
+    user, *refused, again = audit_lines(caplog)  # the client repeats the request that is refused
+    assert user == 'authenticated: principal="User:client" host="127.0.0.1" mechanism=TLS token=no listener=console'
+    assert refused
+    for line in refused:
+        assert line.startswith('failed: host="127.0.0.1" mechanism=TLS reason="the client certificate gives no user')
+        assert line.endswith(" listener=console")
+    assert again == user
 
 
 async def test_a_certificate_is_no_login_unless_it_is_asked_for(tmp_path: Path) -> None:

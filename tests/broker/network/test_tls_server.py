@@ -133,9 +133,11 @@ async def test_certificates_that_are_missing_or_not_trusted_are_refused_with_a_r
                     async with TlsClient(acceptor.port, client_tls(issued, enabled_protocols=(version,))) as client:
                         await client.ask(b"x")
                 await until(lambda: one.total == 0, "the connection is counted no more")
-                (line,) = [record.getMessage() for record in caplog.records]
+                line, audited = [record.getMessage() for record in caplog.records]
                 assert line.startswith("TLS handshake with 127.0.0.1:")
                 assert reason in line
+                assert audited.startswith('failed: host="127.0.0.1" mechanism=TLS reason="')
+                assert reason in audited
         assert not await refused(acceptor.port, client_tls(client_certificate()))
 
 
