@@ -56,7 +56,7 @@ FROM runtime AS broker
 COPY --from=build /opt/ottla /opt/ottla
 USER root
 RUN install -d /etc/ottla && printf '%s\n' \
-    broker.id=0 listeners=PLAINTEXT://:9092 log.dirs=/data ottla.console.listener=0.0.0.0:8080 ottla.console.open=read > /etc/ottla/server.properties
+    broker.id=0 listeners=PLAINTEXT://:9092 log.dirs=/data ottla.console.listener=0.0.0.0:8080 ottla.console.open=read ottla.console.hosts=localhost > /etc/ottla/server.properties
 USER 1000:1000
 EXPOSE 9092 8080
 CMD ["broker", "/etc/ottla/server.properties"]

@@ -99,9 +99,31 @@ def test_the_image_has_an_exact_base_and_does_not_run_as_root(dockerfile):
             assert users == []  # that of `runtime`
 
 
+def printed_settings(dockerfile):
+    """The settings of the image, and the path of their file."""
+    (found,) = re.findall(r"printf '%s\\n' \\\n +(.*) > (\S+)$", dockerfile, flags=re.MULTILINE)
+    return found
+
+
+def test_a_site_cannot_read_the_console_by_a_name_of_its_own(compose, dockerfile, tmp_path):
+    """DNS rebinding: whoever opens a page of it would read records, as the console is open to all."""
+    content = {
+        "image": "\n".join(printed_settings(dockerfile)[0].split()),
+        "compose": compose["configs"]["broker"]["content"],
+    }
+    for kind, names in (("image", ["localhost"]), ("compose", ["localhost", *BROKERS])):
+        path = tmp_path / kind
+        path.write_text(content[kind])
+        # The file of the compose cluster leaves the advertised addresses to the commands.
+        advertised = {} if kind == "image" else {"KAFKA_ADVERTISED_LISTENERS": "INTERNAL://a:9092,EXTERNAL://b:9092"}
+        config = BrokerConfig.load(path, environment=advertised)
+        assert list(config.ottla_console_open) == ["read"]
+        assert list(config.ottla_console_hosts) == names
+
+
 def test_the_environment_of_a_container_overrides_the_settings_of_the_image(dockerfile, tmp_path):
     """As `docker run --env KAFKA_LISTENERS=...` does."""
-    (printed,) = re.findall(r"printf '%s\\n' \\\n +(.*) > (\S+)$", dockerfile, flags=re.MULTILINE)
+    printed = printed_settings(dockerfile)
     command = json.loads(re.findall(r"^CMD (\[.*\])$", dockerfile, flags=re.MULTILINE)[-1])
     assert command == ["broker", printed[1]]
     path = tmp_path / "server.properties"
