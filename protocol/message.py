@@ -13,7 +13,7 @@ Structs have no versions of their own: the message that contains them encodes an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, dataclass_transform
 
 from protocol.buffer import Buffer, Piece, join
 from protocol.errors import UnsupportedVersionError
@@ -168,7 +168,13 @@ class Message(metaclass=MessageMeta):
         return f"{self.NAME}({', '.join(parts)})"
 
 
+_HIDDEN_FIELDS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+"""Fields of any message whose value `repr` does not show: tokens of logins, HMACs of delegation tokens, SCRAM keys."""
+
+
 def _show(field: Field, value: Any) -> str:
     if field.kind == "record_set" and value is not None:
         return f"<{len(value)} bytes>"
+    if field.name in _HIDDEN_FIELDS and value:
+        return "<hidden>"
     return repr(value)

@@ -10,8 +10,12 @@ import pytest
 
 from protocol.buffer import LazyRecords, join
 from protocol.errors import DecodeError, EncodeError, UnsupportedVersionError
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse, DescribedGroup, Member
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.create_delegation_token import CreateDelegationTokenResponse
+from protocol.messages.describe_delegation_token import DescribedDelegationToken, DescribeDelegationTokenResponse
+from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -27,6 +31,8 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.uuid import ZERO_UUID
 
 
@@ -341,3 +347,23 @@ def test_declared_versions_of_one_message_do_not_leak_into_another():
     for version in (1, 9):
         decoded, _ = OffsetCommitRequest.decode(request.to_bytes(version), version)
         assert decoded.generation_id_or_member_epoch == 5
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        SaslAuthenticateRequest(auth_bytes=b"planted"),
+        SaslAuthenticateResponse(auth_bytes=b"planted"),
+        CreateDelegationTokenResponse(hmac=b"planted"),
+        DescribeDelegationTokenResponse(tokens=[DescribedDelegationToken(hmac=b"planted")]),
+        RenewDelegationTokenRequest(hmac=b"planted"),
+        ExpireDelegationTokenRequest(hmac=b"planted"),
+        AlterUserScramCredentialsRequest(
+            upsertions=[ScramCredentialUpsertion(name="alice", salt=b"planted", salted_password=b"planted")]
+        ),
+    ],
+    ids=lambda message: message.NAME,
+)
+def test_repr_hides_secrets(message):
+    assert "planted" not in repr(message)
+    assert "<hidden>" in repr(message)
