@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from contextvars import ContextVar
 from enum import Enum
@@ -44,6 +45,8 @@ class Need(Enum):
     METRICS = "metrics"
     READ = "read"
 
+
+_PORT: Final = re.compile(r"(:[0-9]*)?")
 
 NEEDS: Final = {"/healthz": Need.NOTHING, "/readyz": Need.NOTHING, "/metrics": Need.METRICS}
 """Paths that do not need the right to read everything."""
@@ -205,11 +208,17 @@ def _check_origin(request: web.Request) -> None:
 
 
 def _host_name(host_header: str) -> str:
-    """Return the name or address in a Host header, in lower case and without the port and brackets."""
+    """Return the name or address in a Host header, in lower case and without the port and brackets.
+
+    "" if something else than a port follows, as in `[::1].example.com` or `localhost:1@example.com`: that is no host.
+    """
     host = host_header.lower()
     if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].removesuffix(".")
+        name, _, rest = host[1:].partition("]")
+    else:
+        name, colon, port = host.partition(":")
+        name, rest = name.removesuffix("."), colon + port
+    return name if _PORT.fullmatch(rest) else ""
 
 
 def _names_this_machine(name: str, configured_host: str) -> bool:

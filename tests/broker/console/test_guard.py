@@ -44,6 +44,11 @@ async def broker(tmp_path_factory: pytest.TempPathFactory) -> Any:
         ("attacker.example", 403),
         ("kafka.example.org.attacker.example", 403),
         ("[attacker.example]", 403),
+        ("[::1].attacker.example", 403),
+        ("[::1]attacker.example:80", 403),
+        ("kafka:1@attacker.example", 403),
+        ("kafka:80:attacker.example", 403),
+        ("kafka:", 200),
         ("", 403),
     ],
 )
