@@ -12,6 +12,7 @@ Structs have no versions of their own: the message that contains them encodes an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, dataclass_transform
 
@@ -162,12 +163,20 @@ class Message(metaclass=MessageMeta):
     __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
-        parts = [f"{field.name}={_show(field, getattr(self, field.name))}" for field in self.FIELDS]
+        values = {field.name: getattr(self, field.name) for field in self.FIELDS}
+        if self.NAME in _CONFIGS and values["value"] and _SENSITIVE_CONFIG.search(values["name"]):
+            values["value"] = _HIDDEN
+        parts = [f"{field.name}={_show(field, values[field.name])}" for field in self.FIELDS]
         if self.unknown_tags:
             parts.append(f"unknown_tags={self.unknown_tags}")
         return f"{self.NAME}({', '.join(parts)})"
 
 
+_HIDDEN: Final = "<hidden>"
+_CONFIGS: Final = frozenset({"AlterableConfig"})
+"""Structs of a setting's name and value, which clients send."""
+_SENSITIVE_CONFIG: Final = re.compile(r"password|secret|jaas|credential|user\.info|(^|\.)key$|^scram-", re.IGNORECASE)
+"""Names of settings whose values `repr` does not show."""
 _HIDDEN_FIELDS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
 """Fields of any message whose value `repr` does not show: tokens of logins, HMACs of delegation tokens, SCRAM keys."""
 
@@ -175,6 +184,6 @@ _HIDDEN_FIELDS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_passwor
 def _show(field: Field, value: Any) -> str:
     if field.kind == "record_set" and value is not None:
         return f"<{len(value)} bytes>"
-    if field.name in _HIDDEN_FIELDS and value:
-        return "<hidden>"
+    if value is _HIDDEN or (field.name in _HIDDEN_FIELDS and value):
+        return _HIDDEN
     return repr(value)

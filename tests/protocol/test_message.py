@@ -10,6 +10,7 @@ import pytest
 
 from protocol.buffer import LazyRecords, join
 from protocol.errors import DecodeError, EncodeError, UnsupportedVersionError
+from protocol.messages import alter_configs, incremental_alter_configs
 from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse, DescribedGroup, Member
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -367,3 +368,18 @@ def test_declared_versions_of_one_message_do_not_leak_into_another():
 def test_repr_hides_secrets(message):
     assert "planted" not in repr(message)
     assert "<hidden>" in repr(message)
+
+
+@pytest.mark.parametrize("struct", [alter_configs.AlterableConfig, incremental_alter_configs.AlterableConfig])
+@pytest.mark.parametrize(
+    ("name", "is_shown"),
+    [
+        ("listener.name.ssl.ssl.keystore.password", False),
+        ("ssl.keystore.key", False),
+        ("listener.name.sasl.plain.sasl.jaas.config", False),
+        ("SCRAM-SHA-256", False),
+        ("retention.ms", True),
+    ],
+)
+def test_repr_hides_values_of_sensitive_settings(struct, name, is_shown):
+    assert ("planted" in repr(struct(name=name, value="planted"))) is is_shown
