@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether whoever sent the oldest request in flight does not wait for its answer any more."""
+        """Whether the caller of the oldest request in flight no longer waits for the answer."""
         return bool(self._in_flight) and self._in_flight[0].future.cancelled()
 
     @property

@@ -106,7 +106,7 @@ def printed_settings(dockerfile):
 
 
 def test_a_site_cannot_read_the_console_by_a_name_of_its_own(compose, dockerfile, tmp_path):
-    """DNS rebinding: whoever opens a page of it would read records, as the console is open to all."""
+    """DNS rebinding: a script of the site would read records in the visitor's browser; the console is open to all."""
     content = {
         "image": "\n".join(printed_settings(dockerfile)[0].split()),
         "compose": compose["configs"]["broker"]["content"],
