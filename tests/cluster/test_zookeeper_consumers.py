@@ -18,6 +18,7 @@ from support.polling import until
 from support.zookeeper import proxied
 from support.zookeeper_consumers import (
     CLAIM,
+    LOST,
     RECORD,
     RELEASE,
     ConsumerProcess,
@@ -227,13 +228,19 @@ async def in_sync(cluster, replicas):
 
 
 async def test_a_session_that_expires(tmp_path, zookeeper):
+    """ZooKeeper tells the owner and the others at the same time, and promises nothing about who hears it first: here
+    the owner does, the other consumer is stopped meanwhile.
+    """
     async with scene(tmp_path, zookeeper) as stage, under_load(stage):
-        one, two = stage.start("one", "two")
+        one, two = stage.start("one", "two", zookeeper_session_timeout_ms=20_000)
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)
         claims = sum(entry.kind == CLAIM for entry in one.entries())
+        two.strike(signal.SIGSTOP)
         assert await end_session(ZooKeeperAddress.parse(stage.cluster.connect), one.credentials(), 10_000)
+        await until(lambda: any(entry.kind == LOST for entry in one.entries()), "its partitions are lost")
+        two.strike(signal.SIGCONT)
         await until(lambda: sum(entry.kind == CLAIM for entry in one.entries()) >= claims + 2, "it is back")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):

@@ -42,7 +42,7 @@ def refused(call, *args, **named):
     return raised.value.errno
 
 
-def test_without_rules_it_is_a_file_system(fs, disk):
+def test_without_rules_it_is_a_file_system(fs, disk, monkeypatch):
     file = fs.open(f"{disk}/a", create=True)
     fs.write_all(file.fd, b"abc", 0)
     fs.fsync(file.fd)
@@ -52,9 +52,10 @@ def test_without_rules_it_is_a_file_system(fs, disk):
     fs.rename(f"{disk}/a", f"{disk}/b")
     assert fs.size(f"{disk}/b") == 1
     assert fs.remove(f"{disk}/b")
-    descriptor = file.fd
+    closed, close, descriptor = [], os.close, file.fd
+    monkeypatch.setattr(os, "close", lambda number: (closed.append(number), close(number)))
     file.close()
-    assert refused(os.fstat, descriptor) == errno.EBADF
+    assert descriptor in closed  # fstat could find the next file of another thread under this number
 
 
 CALLS = {
