@@ -3,9 +3,8 @@
 The good history to plant in is small and written out; random ones come from a model of a broker that makes no mistake.
 """
 
-from __future__ import annotations
-
 import copy
+import json
 import random
 
 import pytest
@@ -489,3 +488,22 @@ def test_journals_contain_the_history(tmp_path):
     assert [(each.group, each.partition, each.offset) for each in told.commits] == [("plain group", IN, 9)]
     (told_reader,) = told.readers
     assert [type(event) for event in told_reader.events] == [Seek, Poll, End, Reset]
+
+
+def test_records_in_flight_when_the_epoch_rises_may_be_written_twice(tmp_path):
+    """Not those that were acknowledged before, nor those of the next epoch. -1 is no epoch yet."""
+    lines = [
+        [5, "epoch", 5, -1],
+        *([10 + n, *line] for n, value in enumerate("abc") for line in (("plain",), ("send", "in", 0, value))),
+        [20, "ack", "a", 1],
+        [31, "epoch", 30, 0],
+        [40, "ack", "b", 2],
+        [51, "epoch", 50, 1],
+        [52, "ack", "c", 3],
+        *([60, *line] for line in (("plain",), ("send", "in", 0, "d"), ("ack", "d", 4))),
+        [71, "epoch", 70, 1],
+    ]
+    path = tmp_path / "plain.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    told = read_journals([path])
+    assert [each.is_idempotent for each in told.transactions] == [True, False, False, True]

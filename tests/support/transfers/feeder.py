@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any, ClassVar
 
@@ -28,15 +29,23 @@ class Feeder(Client):
 
 
 class PlainFeeder(Client):
-    """An idempotent producer without transactions: its records are between those of transactions."""
+    """An idempotent producer without transactions: its records are between those of transactions.
+
+    It notes its epoch: when librdkafka raises it, records that are in flight get new sequence numbers, so one that was
+    written and whose answer was lost is written again. (librdkafka raises the epoch when a leader that has just been
+    elected refuses one request and then answers OUT_OF_ORDER_SEQUENCE_NUMBER to the next, as Kafka does. It takes the
+    records of all partitions along.)
+    """
 
     is_idempotent = True
     settings: ClassVar[dict[str, Any]] = {"enable.idempotence": True, "message.timeout.ms": 0}
+    _latest_statistics_ns = 0
 
     def run(self) -> None:
         """Send until the run ends."""
         self.journal = Journal(self.plan.directory / f"{self.plan.name}.jsonl")
-        self.producer = Producer({"bootstrap.servers": self.plan.servers} | self.settings | FAST)
+        statistics = {"statistics.interval.ms": 100, "stats_cb": self._note_epoch}
+        self.producer = Producer({"bootstrap.servers": self.plan.servers} | self.settings | FAST | statistics)
         self.delivered = Delivered()
         number = 0
         while not self.is_over():
@@ -44,7 +53,16 @@ class PlainFeeder(Client):
             self._send_alone(f"{self.plan.name}/{number}")
             self.producer.poll(self.rng.random() * 0.1)
         self.producer.flush(DEADLINE_S)
+        flushed_ns = time.monotonic_ns()
+        while self._latest_statistics_ns < flushed_ns and time.monotonic_ns() < flushed_ns + DEADLINE_S * 1_000_000_000:
+            self.producer.poll(0.1)
         self.journal.close()
+
+    def _note_epoch(self, statistics: str) -> None:
+        told = json.loads(statistics)
+        self._latest_statistics_ns = 1_000 * told["ts"]  # of the same clock as the journal's times
+        if "eos" in told:
+            self.journal.note("epoch", self._latest_statistics_ns, told["eos"]["producer_epoch"])
 
     def _send_alone(self, value: str) -> None:
         def told(error: KafkaError | None, message: Message) -> None:

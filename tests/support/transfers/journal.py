@@ -7,6 +7,7 @@ of a killed client says what it may have done.
     begin | plain [IDEMPOTENT]                  a transaction; a record that is a transaction by itself
     input TOPIC PARTITION OFFSET VALUE          read in the transaction
     send TOPIC PARTITION VALUE | ack VALUE OFFSET
+    epoch AT_NS NUMBER                          the producer's epoch at this time
     offsets GROUP [[TOPIC, PARTITION, OFFSET]…] sent to the transaction
     commit | committed
     read COMMITTED FOLLOWS                      a reader begins
@@ -82,6 +83,7 @@ class _Telling:
         self._transaction: Transaction | None = None
         self._reader: Reader | None = None
         self._writes: dict[str, tuple[Transaction, Write]] = {}
+        self._epoch: tuple[int, int] | None = None  # when it was last known, and the number
 
     def tell(self, lines: Iterable[list[Any]]) -> None:
         for when, event, *details in lines:
@@ -131,6 +133,14 @@ class _Telling:
         write.offset = offset
         if transaction.transactional_id is None:
             transaction.outcome, transaction.ended_ns = Outcome.OK, when
+
+    def _on_epoch(self, _when: int, at_ns: int, number: int) -> None:
+        """Records that were in flight when the epoch rose may have been written twice, with both epochs."""
+        if self._epoch is not None and number > self._epoch[1] >= 0:
+            for transaction, _ in self._writes.values():
+                if transaction.ended_ns is None or transaction.ended_ns > self._epoch[0]:
+                    transaction.is_idempotent = False
+        self._epoch = at_ns, number
 
     def _on_offsets(self, _when: int, group: str, offsets: list[tuple[str, int, int]]) -> None:
         assert self._transaction is not None
