@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from enum import IntEnum
 
+from protocol.surrogates import RULE, has_lone_surrogate
+
 SettingValue = bool | int | float | str | tuple[str, ...] | None
 
 HIDDEN = "[hidden]"
@@ -252,6 +254,8 @@ class Setting:
 
     def parse(self, text: str) -> SettingValue:
         """Parse `text` to a value; raises ConfigError with the broken rule."""
+        if self.is_sensitive and has_lone_surrogate(text):  # a password is encoded where it is used
+            raise self.error(text, RULE)
         value = self._convert(text)
         if self.validator is not None and (rule := self.validator.broken_rule(value)) is not None:
             raise self.error(text, rule)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from broker.settings.listener_settings import ListenerSettings
 from security.jaas import LOGIN_MODULES, JaasError, parse_jaas
@@ -19,6 +18,7 @@ from security.sasl.gss_context import GSSAPI
 from security.sasl.kerberos_login import KerberosLogin, service_name
 from security.sasl.kerberos_names import KerberosRuleError, LocalNames
 from security.tls.settings import TlsSettings
+from security.urls import broken_rule, shown
 from storage.setting import HIDDEN, ConfigError
 
 PLAIN: Final = "PLAIN"
@@ -201,8 +201,8 @@ def token_settings(
     name, url = settings.lookup(_JWKS_URL, mechanism)
     if not url:
         raise ConfigError(name, None, "must be set because tokens must be signed: a file: or https: URL of a JWKS")
-    if urlsplit(str(url)).scheme not in ("file", "http", "https"):
-        raise ConfigError(name, url, "must be a file:, http: or https: URL")
+    if (rule := broken_rule(str(url), "file:", "https://", "http://")) is not None:
+        raise ConfigError(name, shown(str(url)), rule)
     return TokenSettings(
         jwks_url=str(url),
         audiences=tuple(value("expected.audience") or ()),

@@ -17,9 +17,11 @@ from broker.settings.listener_settings import ListenerSettings
 from client.errors import InvalidOptionError
 from client.wire.client_security import sasl_login
 from client.wire.connection_security import UNSECURED, ConnectionSecurity
+from client.wire.login_options import OAUTHBEARER
 from client.wire.sasl_login import SaslLogin
 from client.wire.security_options import SecurityOptions
 from security.sasl.gss_context import GSSAPI
+from security.urls import broken_rule, shown
 from storage.setting import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -89,19 +91,27 @@ def _login(settings: ListenerSettings, random: random_module.Random) -> SaslLogi
     """Return the login at other brokers. Raises ConfigError."""
     mechanism = settings.value(_MECHANISM)
     jaas_setting, jaas = settings.lookup(_JAAS, str(mechanism))
-    url = settings.value(_TOKEN_URL, str(mechanism))
+    url = _token_url(settings) if mechanism == OAUTHBEARER else None
     try:
         options = SecurityOptions(
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism=str(mechanism),
             sasl_jaas_config=None if jaas is None else str(jaas),
-            sasl_oauthbearer_token_endpoint_url=None if url is None else str(url),
+            sasl_oauthbearer_token_endpoint_url=url,
             sasl_kerberos_service_name=_service_name(settings) if mechanism == GSSAPI else None,
         )
         return sasl_login(options, random)
     except InvalidOptionError as error:
         rule = str(error).partition(": ")[2]
         raise ConfigError(jaas_setting, None, f"brokers log in with {mechanism}: the value {rule}") from None
+
+
+def _token_url(settings: ListenerSettings) -> str | None:
+    name, value = settings.lookup(_TOKEN_URL, OAUTHBEARER)
+    url = str(value or "")
+    if url and (rule := broken_rule(url, "https://", "http://")) is not None:
+        raise ConfigError(name, shown(url), rule)
+    return url or None
 
 
 def _service_name(settings: ListenerSettings) -> str | None:

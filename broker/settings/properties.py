@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from protocol.surrogates import with_pairs_joined
 from storage.setting import ConfigError
 
 _BLANKS = " \t\f"
@@ -112,4 +113,4 @@ def _unescape(text: str) -> str:
                 continue
             character = _ESCAPES.get(character, character)
         parts.append(character)
-    return "".join(parts)
+    return with_pairs_joined("".join(parts))

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from client.admin.base import AdminBase
 from client.errors import KafkaError, error_for
+from client.options import refuse
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -21,7 +22,9 @@ from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
+from protocol.surrogates import RULE, has_lone_surrogate
 from security.sasl.scram import MIN_ITERATIONS, SCRAM_MECHANISMS, SCRAM_SHA_512
+from security.secret import HIDDEN
 
 _NAMES = {mechanism.type: name for name, mechanism in SCRAM_MECHANISMS.items()}
 
@@ -59,6 +62,9 @@ class UserAdmin(AdminBase):
         iterations: int = MIN_ITERATIONS,
     ) -> None:
         """Create a user, or change its password, for these mechanisms. Raises UnacceptableCredentialError, …"""
+        for argument, text in (("user", user), ("password", password)):
+            if has_lone_surrogate(text):
+                raise refuse(argument, HIDDEN, RULE)
         upsertions = []
         for name in mechanisms:
             mechanism = SCRAM_MECHANISMS[name]

@@ -12,6 +12,9 @@ import aiohttp
 from yarl import URL
 
 from client.schemas.codec import SchemaError
+from protocol.surrogates import RULE, has_lone_surrogate
+from security.secret import HIDDEN
+from security.urls import shown
 
 TIMEOUT_S = 10
 MAX_BYTES = 16 * 1024 * 1024
@@ -69,14 +72,17 @@ class SchemaRegistry:
         try:
             parsed = URL(url)
         except ValueError as error:
-            raise SchemaError(f"{name} {url!r} is not a URL: {error}") from None
+            why = "" if shown(url) == HIDDEN else f": {error}"
+            raise SchemaError(f"{name} {shown(url)!r} is not a URL{why}") from None
         if parsed.scheme not in ("http", "https") or not parsed.host:
-            raise SchemaError(f"{name} {url!r} is not a URL such as http://127.0.0.1:8081")
+            raise SchemaError(f"{name} {shown(url)!r} is not a URL such as http://127.0.0.1:8081")
         self._base = str(parsed.with_user(None)).rstrip("/")
         self._headers = {"Accept": _ACCEPT}
         if user_info is None and parsed.user is not None:
             user_info = f"{parsed.user}:{parsed.password or ''}"
         if user_info is not None:
+            if has_lone_surrogate(user_info):
+                raise SchemaError(f"the user or the password of {name} {RULE}")
             self._headers["Authorization"] = f"Basic {base64.b64encode(user_info.encode()).decode()}"
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes

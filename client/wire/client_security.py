@@ -102,7 +102,7 @@ def _exchanges(mechanism: str, login: PasswordLogin | ProvidedTokens | EndpointT
 
 def _endpoint_tls(login: EndpointTokens) -> ssl.SSLContext | None:
     """Return the context of connections to a token endpoint; None if it has no TLS. Raises InvalidOptionError."""
-    if not login.url.startswith("https:"):
+    if not login.url.lower().startswith("https:"):
         return None
     from security.tls.contexts import client_context  # as above
     from security.tls.errors import TlsConfigError

@@ -166,8 +166,6 @@ def _tokens(options: SecurityOptions, jaas: Mapping[str, str] | None) -> Login:
 
 
 def _from_endpoint(options: SecurityOptions, url: str, jaas: Mapping[str, str]) -> EndpointTokens:
-    if not url.startswith(("https://", "http://")):
-        raise refuse(URL, url, "must begin with https:// or http://")
     found: dict[str, str | None] = {}
     for name, key in ((CLIENT_ID, "clientId"), (CLIENT_SECRET, "clientSecret"), (SCOPE, "scope")):
         if key in jaas:

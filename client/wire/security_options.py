@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypedDict, cast
 
 from client.options import check_choice, refuse
-from client.wire.login_options import login_of
-from security.secret import HIDDEN, Secret
+from client.wire.login_options import URL, login_of
+from protocol.surrogates import RULE, has_lone_surrogate
+from security.secret import HIDDEN, Secret, revealed
+from security.urls import broken_rule, shown
 
 PLAINTEXT: Final = "PLAINTEXT"
 SECURITY_PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -76,6 +78,7 @@ class SecurityOptions:
                 if not isinstance(value, str):
                     raise refuse(name, HIDDEN, "must be a text")
                 object.__setattr__(self, name, Secret(value))
+        self._check_texts()
         check_choice("security_protocol", self.security_protocol, SECURITY_PROTOCOLS)
         if not self.has_tls:
             self._refuse_others("ssl_", ("SSL", "SASL_SSL"))
@@ -95,6 +98,15 @@ class SecurityOptions:
     def has_login(self) -> bool:
         """Whether connections log in with SASL."""
         return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    def _check_texts(self) -> None:
+        for name in NAMES:
+            value = getattr(self, name)
+            if name not in _FILES and isinstance(value, str) and has_lone_surrogate(revealed(value)):
+                raise refuse(name, value, RULE)
+        url = self.sasl_oauthbearer_token_endpoint_url
+        if url is not None and (rule := broken_rule(url, "https://", "http://")) is not None:
+            raise refuse(URL, shown(url), rule)
 
     def _given(self, prefix: str) -> list[str]:
         return [name for name in NAMES if name.startswith(prefix) and getattr(self, name) is not None]
@@ -123,6 +135,8 @@ SECRETS: Final = (
     "sasl_oauthbearer_client_credentials_client_secret",
 )
 """The options whose values must not be shown."""
+_FILES: Final = ("ssl_keystore_location", "ssl_truststore_location")
+"""The names of files, which need not be UTF-8."""
 
 
 class SecurityKeywords(TypedDict, total=False):

@@ -20,6 +20,7 @@ from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, Bootstr
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.registry_session import ZooKeeperConfig, opened
 from ottla.command_line.session import run
+from protocol.surrogates import has_lone_surrogate
 from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
 from security.password_hash import ScryptHash
@@ -139,6 +140,9 @@ def add(
     """
     wanted = _mechanisms(mechanism)
     password = _password(name, password_file)
+    for what, text in (("the name of the user", name), ("the password", password)):
+        if has_lone_surrogate(text):
+            raise CommandError(f"{what} must be a text in UTF-8")
 
     async def main() -> None:
         if place.is_a_broker:
@@ -215,11 +219,11 @@ def _mechanisms(names: list[str] | None) -> list[str]:
 def _password(name: str, file: Path | None) -> str:
     """Return the password of a user: from a file, from a terminal without an echo, or from the standard input."""
     if file is not None:
-        password = file.read_text().partition("\n")[0]
+        password = file.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")[0]
     elif sys.stdin.isatty():
         password = typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
     else:
-        password = sys.stdin.readline()
+        password = sys.stdin.buffer.readline().decode(errors="surrogateescape")
     password = password.rstrip("\r\n")
     if not password:
         raise CommandError("the password is empty")

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from protocol.surrogates import RULE, has_lone_surrogate
 from registry.errors import ZooKeeperSettingError
 from registry.zookeeper.security import DigestLogin, Login, TicketLogin, ZooKeeperSecurity
 from security.jaas import KERBEROS_MODULE, ZOOKEEPER_MODULE, JaasEntry, JaasError, parse_jaas_file, parse_zookeeper_jaas
@@ -70,6 +71,9 @@ class ZooKeeperSettings:
 
     def check(self) -> None:
         """Check the rules that need no file. Raises ZooKeeperSettingError."""
+        for name in ("ssl_keystore_password", "ssl_truststore_password", "sasl_jaas_config"):
+            if has_lone_surrogate(revealed(getattr(self, name) or "")):
+                raise _error(name, RULE)
         for name in ("ssl_crl_enable", "ssl_ocsp_enable"):
             if getattr(self, name):
                 raise _error(name, "checks of revoked certificates are not supported")

@@ -118,8 +118,11 @@ async def test_nothing_shows_a_secret(tmp_path: Path, caplog: pytest.LogCaptureF
         {"delegation.token.secret.kee": GUESSED},
         {"ssl.keystore.passphrase": GUESSED},
         {"com.example.secret": GUESSED},
+        {"delegation.token.secret.key": f"{GUESSED}\ud800"},
+        {"password.encoder.secret": f"{GUESSED}\udcff"},
+        {"listener.name.ssl.ssl.keystore.password": f"{GUESSED}\ud800"},
+        {"listener.name.sasl.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="{GUESSED}\ud800";'},
     ],
-    ids=lambda changed: next(iter(changed)),
 )
 @pytest.mark.asyncio
 async def test_no_error_of_a_start_shows_a_secret(tmp_path: Path, changed: dict[str, str]) -> None:

@@ -43,6 +43,8 @@ def test_a_password_is_taken_from_a_file_and_never_shown(on, tmp_path):
     ("words", "stdin", "said"),
     [
         (("add", "x"), b"", "the password is empty"),
+        (("add", "x"), b"penc\xffil\n", "the password must be a text in UTF-8"),
+        (("add", "x\udcff"), b"pencil\n", "the name of the user must be a text in UTF-8"),
         (("add", "x", "-m", "PLAIN"), b"pencil\n", "must be one of SCRAM-SHA-256, SCRAM-SHA-512"),
         (("add", "x", "--zookeeper", "a:1", "--log-dir", "/x"), b"pencil\n", "only one of"),
     ],

@@ -148,7 +148,17 @@ def test_what_starts_as_recorded(name: str) -> None:
         (
             OAUTH | signed(LISTENER, "ftp://issuer/keys"),
             f"{PREFIX}oauthbearer.sasl.oauthbearer.jwks",
-            "must be a file:",
+            "must begin with file:",
+        ),
+        (
+            OAUTH | signed(LISTENER, "https://me:hunter2@issuer/keys"),
+            f"{PREFIX}oauthbearer.sasl.oauthbearer.jwks",
+            "=.hidden.: must not contain a user or a password",
+        ),
+        (
+            OAUTH | signed(LISTENER, "https://me:hunter2@[issuer/keys"),
+            f"{PREFIX}oauthbearer.sasl.oauthbearer.jwks",
+            "=.hidden.: is not a URL",
         ),
     ],
 )

@@ -227,6 +227,26 @@ def test_a_login_that_cannot_work_is_refused(stores, changed, named):
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("https://me:hunter2@login/", "=.hidden.: must not contain a user or a password"),
+        ("https://me:hunter2@[login/", "=.hidden.: is not a URL"),
+        ("file:///token", "=file:///token: must begin with https:// or http://"),
+    ],
+)
+def test_the_url_of_a_token_endpoint_that_cannot_work_is_refused(stores, url, rule):
+    with pytest.raises(ConfigError, match=rule) as caught:
+        security(secured("SASL_PLAINTEXT OAUTHBEARER", stores) | {"sasl.oauthbearer.token.endpoint.url": url})
+    assert caught.value.name == "sasl.oauthbearer.token.endpoint.url"
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_token_endpoint_is_only_for_oauthbearer(stores):
+    url = {"sasl.oauthbearer.token.endpoint.url": "https://login/"}
+    assert security(secured("SASL_PLAINTEXT PLAIN", stores) | url) != (None, None)
+
+
 def test_plaintext_needs_nothing(stores):
     assert security({"listeners": "PLAINTEXT://127.0.0.1:0"}) == (None, None)
 

@@ -34,6 +34,7 @@ from storage.setting import ConfigError
         ("a\\ b\\:=1", {"a b:": "1"}),
         ("a=\\t\\n\\r\\f\\q\\\\", {"a": "\t\n\r\fq\\"}),
         ("a=\\u0041\\u00e9", {"a": "Aé"}),
+        ("a=\\ud83d\\ude00", {"a": "\U0001f600"}),
         ("listeners=PLAINTEXT://:9092", {"listeners": "PLAINTEXT://:9092"}),
         ("a=x\x0by\x85z", {"a": "x\x0by\x85z"}),
         ("", {}),

@@ -112,3 +112,18 @@ async def test_what_is_no_registry(status, text, clue):
 def test_what_is_no_url(url):
     with pytest.raises(SchemaError, match="is not a URL"):
         SchemaRegistry(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://me:hunter2@x", "http://me:hunter2@[x", "http://me:hunter2/", "http://me:hunter2@x:y"]
+)
+def test_no_error_shows_a_password_in_a_url(url):
+    with pytest.raises(SchemaError, match="is not a URL") as caught:
+        SchemaRegistry(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_password_that_cannot_be_encoded():
+    with pytest.raises(SchemaError, match="the password of the schema registry must not contain half") as caught:
+        SchemaRegistry("http://127.0.0.1:1", user_info="me:hunter2\ud800")
+    assert "hunter2" not in str(caught.value)

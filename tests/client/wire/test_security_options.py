@@ -104,6 +104,49 @@ def test_what_does_not_go_together(options, option, rule):
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "shown", "rule"),
+    [
+        (f"https://me:{SECRET}@login/", "[hidden]", "must not contain a user or a password"),
+        (f"HTTP://{SECRET}@login/", "[hidden]", "must not contain a user or a password"),
+        (f"https://me:{SECRET}/", "[hidden]", "is not a URL"),
+        (f"https://me:{SECRET}@[::1/", "[hidden]", "is not a URL"),
+        ("https:///token", "https:///token", "must contain a host"),
+        ("https://login/a b", "https://login/a b", "must not contain spaces"),
+        ("https://login/\ud800", "https://login/\\ud800", "surrogate"),
+    ],
+)
+@pytest.mark.parametrize("others", [{**OAUTH, **CLIENT}, {}], ids=["OAUTHBEARER", "PLAINTEXT"])
+def test_the_url_of_a_token_endpoint(url, shown, rule, others):
+    with pytest.raises(InvalidOptionError, match=rule) as caught:
+        SecurityOptions(**others | {"sasl_oauthbearer_token_endpoint_url": url})
+    assert str(caught.value).startswith(f"sasl_oauthbearer_token_endpoint_url='{shown}': ")
+    assert SECRET not in str(caught.value)
+
+
+def test_the_scheme_of_a_url_may_be_in_upper_case():
+    SecurityOptions(**OAUTH, **CLIENT | {"sasl_oauthbearer_token_endpoint_url": "HTTPS://login:443/token"})
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("sasl_plain_username", "al\ud800ice"),
+        ("sasl_plain_password", f"{SECRET}\udcff"),
+        ("sasl_jaas_config", f'{PLAIN} username="a" password="{SECRET}\udfff";'),
+    ],
+)
+def test_a_text_that_cannot_be_encoded(mechanism, option, value):
+    with pytest.raises(InvalidOptionError, match=f"^{option}=.*: must not contain half of a surrogate pair") as caught:
+        SecurityOptions(**SASL | USER | {"sasl_mechanism": mechanism, option: value})
+    assert SECRET not in str(caught.value)
+
+
+def test_a_file_name_need_not_be_utf_8():
+    SecurityOptions(security_protocol="SSL", ssl_truststore_location="ca\udcff.pem", ssl_truststore_type="PEM")
+
+
 def test_every_client_has_the_options_and_hides_secrets():
     made = ProducerOptions(**SASL, **USER)
     assert SECRET not in repr(made)

@@ -201,6 +201,11 @@ REFUSED = {
     ),
     "no user": ({LINE: f"{ZOOKEEPER_MODULE} required password=hush;"}, LINE, "username and password"),
     "a variable": ({LINE: f'{ZOOKEEPER_MODULE} required username=a password="${{hush}}";'}, LINE, "not replaced"),
+    "half of a surrogate pair": (
+        {LINE: f'{ZOOKEEPER_MODULE} required username=a password="hush\ud800";'},
+        LINE,
+        "half of a surrogate pair",
+    ),
     "no line": ({LINE: "hush"}, LINE, "semicolon"),
     "a missing JAAS file": ({FILE: "/nowhere.conf"}, FILE, "cannot be read"),
     "a broken JAAS file": ({FILE: "broken.conf"}, FILE, "is not a JAAS file"),
