@@ -16,7 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from broker.network.listener import Listener, check_ports, parse_listeners, parse_protocol_map
+from broker.network.listener import (
+    SASL_PROTOCOLS,
+    TLS_PROTOCOLS,
+    Listener,
+    check_ports,
+    parse_listeners,
+    parse_protocol_map,
+)
 from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from broker.settings.checks import check_values, size_warnings
 from broker.settings.derived import connections_per_ip, console_address, log_directories, times
@@ -432,12 +439,24 @@ class BrokerConfig:
             self.warnings.append(f"{name} has no effect in Ottla yet")
 
     def _without_listener(self) -> Iterator[str]:
-        """Yield a warning for each setting of a listener that does not exist: its name may be a mistake."""
-        names = {one.name for one in self.listeners}
+        """Yield a warning for each setting of a listener that does not exist, or that has no TLS or SASL to set.
+
+        Kafka starts with them without a word, and its server.properties must start here, too.
+        """
+        protocols = {one.name: one.security_protocol for one in self.listeners}
         for name in self.static:
+            if not name.startswith(LISTENER_PREFIX):
+                continue
             listener = name.removeprefix(LISTENER_PREFIX).partition(".")[0].upper()
-            if name.startswith(LISTENER_PREFIX) and listener not in names:
-                yield f"{name} has no effect: {listener} is not among the listeners ({', '.join(sorted(names))})"
+            protocol, base = protocols.get(listener), base_name(name)
+            if protocol is None:
+                yield f"{name} has no effect: {listener} is not among the listeners ({', '.join(sorted(protocols))})"
+            elif base not in BROKER_SETTINGS or not BROKER_SETTINGS[base].acts:
+                continue  # it has a warning of its own
+            elif base.startswith("ssl.") and protocol not in TLS_PROTOCOLS:
+                yield f"{name} has no effect: the listener {listener} is {protocol}, without TLS"
+            elif base.startswith("sasl.") and protocol not in SASL_PROTOCOLS:
+                yield f"{name} has no effect: the listener {listener} is {protocol}, without SASL"
 
     def _parse_prefixed(self, name: str, text: str) -> Setting | None:
         """Parse a setting of one listener. Return its row; None if it is unknown.

@@ -11,6 +11,7 @@ from broker.settings.config import BrokerConfig
 from broker.settings.names import misspelled
 from protocol.classic_names import CLASSIC_NAMES, Reader, advice
 from registry.zookeeper.settings import SETTING_NAMES
+from security.jaas import PLAIN_MODULE
 from storage.setting import ConfigError
 
 HOUR_MS = 3_600_000
@@ -324,6 +325,28 @@ def test_settings_of_a_listener_that_does_not_exist_cause_a_warning():
     (warning,) = config.warnings
     assert warning == (
         "listener.name.outside.ssl.client.auth has no effect: OUTSIDE is not among the listeners (PLAINTEXT)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "without"),
+    [
+        ("PLAINTEXT", {"ssl.client.auth": "TLS", "plain.sasl.jaas.config": "SASL", "sasl.enabled.mechanisms": "SASL"}),
+        ("SSL", {"plain.sasl.jaas.config": "SASL", "sasl.enabled.mechanisms": "SASL"}),
+        ("SASL_PLAINTEXT", {"ssl.client.auth": "TLS"}),
+        ("SASL_SSL", {}),
+    ],
+)
+def test_settings_of_a_listener_without_tls_or_sasl_cause_warnings(protocol, without):
+    """Kafka starts with them, without a warning."""
+    values = {"ssl.client.auth": "none", "sasl.enabled.mechanisms": "PLAIN"}
+    values["plain.sasl.jaas.config"] = f'{PLAIN_MODULE} required user_alice="hush";'
+    protocols = f"PLAINTEXT:PLAINTEXT,A:{protocol}"
+    listener = {"listeners": "PLAINTEXT://:1,A://:2", "listener.security.protocol.map": protocols}
+    config = BrokerConfig(listener | {f"listener.name.a.{name}": value for name, value in values.items()})
+    assert sorted(config.warnings) == sorted(
+        f"listener.name.a.{name} has no effect: the listener A is {protocol}, without {what}"
+        for name, what in without.items()
     )
 
 
