@@ -16,6 +16,7 @@ from protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from protocol.messages.describe_delegation_token import (
+    DescribedDelegationToken,
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
@@ -29,7 +30,7 @@ _FIRST_VERSION_WITH_OWNER = 3
 
 @dataclass(frozen=True)
 class DelegationToken:
-    """A token. Times are in ms since 1970."""
+    """A token. Times are in ms since 1970. requester: who has created it; None if a broker before 3.3 answers."""
 
     token_id: str
     hmac: bytes = field(repr=False)
@@ -38,6 +39,7 @@ class DelegationToken:
     issue_timestamp_ms: int
     expiry_timestamp_ms: int
     max_timestamp_ms: int
+    requester: Principal | None = None
 
     @property
     def password(self) -> str:
@@ -78,6 +80,7 @@ class TokenAdmin(AdminBase):
             issue_timestamp_ms=response.issue_timestamp_ms,
             expiry_timestamp_ms=response.expiry_timestamp_ms,
             max_timestamp_ms=response.max_timestamp_ms,
+            requester=_requester(version, response),
         )
 
     async def renew_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
@@ -111,7 +114,8 @@ class TokenAdmin(AdminBase):
         async def ask() -> list[DelegationToken]:
             connection = await self._cluster.any_connection()
             request = DescribeDelegationTokenRequest(owners=wanted)
-            response = await connection.call(request, DescribeDelegationTokenResponse)
+            version = connection.common_version(DescribeDelegationTokenRequest)
+            response = await connection.call(request, DescribeDelegationTokenResponse, version)
             if response.error_code:
                 raise error_for(response.error_code, context="delegation tokens")
             return [
@@ -123,8 +127,15 @@ class TokenAdmin(AdminBase):
                     issue_timestamp_ms=one.issue_timestamp,
                     expiry_timestamp_ms=one.expiry_timestamp,
                     max_timestamp_ms=one.max_timestamp,
+                    requester=_requester(version, one),
                 )
                 for one in response.tokens
             ]
 
         return await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+
+def _requester(version: int, answer: CreateDelegationTokenResponse | DescribedDelegationToken) -> Principal | None:
+    if version < _FIRST_VERSION_WITH_OWNER:
+        return None
+    return Principal(answer.token_requester_principal_type, answer.token_requester_principal_name)

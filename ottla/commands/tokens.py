@@ -1,4 +1,4 @@
-"""`ottla tokens`: delegation tokens of the user that the command logs in as (KIP-48)."""
+"""`ottla tokens`: delegation tokens of the user that the command logs in as (KIP-48), or of another one (KIP-373)."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -47,13 +47,14 @@ def list_tokens(
             (
                 token.token_id,
                 token.owner,
+                str(token.requester or "-"),
                 " ".join(map(str, token.renewers)),
                 _time(token.expiry_timestamp_ms),
                 _time(token.max_timestamp_ms),
             )
             for token in found
         ]
-        print_table(("id", "owner", "renewers", "expires", "latest expiry"), rows)
+        print_table(("id", "owner", "requester", "renewers", "expires", "latest expiry"), rows)
 
     run(main())
 
@@ -64,19 +65,30 @@ def create(
         list[str] | None,
         typer.Option("--renewer", metavar="User:NAME", help="May renew the token. Repeatable."),
     ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(
+            "--owner",
+            metavar="User:NAME",
+            help="Create it for this user: needs CreateTokens on the user.",
+        ),
+    ] = None,
     hours: Hours = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Create a token. Print its id and its password: anyone who knows them can log in as the user."""
+    """Create a token. Print its id and its password: anyone who knows them can log in as the owner."""
     renewers = _principals(renewer or [])
+    of_whom = None if owner is None else _principals([owner])[0]
 
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
-            token = await admin.create_delegation_token(renewers, max_lifetime_ms=_period_ms(hours))
+            token = await admin.create_delegation_token(renewers, owner=of_whom, max_lifetime_ms=_period_ms(hours))
         if as_json:
             print_json(_fields(token) | {"password": token.password})
             return
+        if of_whom is not None:
+            typer.echo(f"owner     {token.owner}")
         typer.echo(f"id        {token.token_id}")
         typer.echo(f"password  {token.password}")
         typer.echo(f"expires   {_time(token.expiry_timestamp_ms)}")
@@ -144,6 +156,7 @@ def _fields(token: DelegationToken) -> dict[str, object]:
     return {
         "id": token.token_id,
         "owner": str(token.owner),
+        "requester": None if token.requester is None else str(token.requester),
         "renewers": [str(renewer) for renewer in token.renewers],
         "issued_ms": token.issue_timestamp_ms,
         "expires_ms": token.expiry_timestamp_ms,
