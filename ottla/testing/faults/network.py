@@ -11,7 +11,7 @@ import errno
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from client.wire.network import LISTEN_BACKLOG, AsyncioNetwork, Network, Server
 from ottla.testing.faults.active_fault import ActiveFault
@@ -20,6 +20,9 @@ from ottla.testing.faults.link import Link
 from ottla.testing.faults.openers import LocalOpeners, Openers
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+_FIRST_FORGET: Final = 32
+"""So many connections may be kept after they are closed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +101,9 @@ class NetworkFaults:
         """openers: the connections that brokers open; by default those of this process."""
         self._openers = openers or LocalOpeners()
         self._rules: list[Rule] = []
+        # A link that has stepped aside is not told when its connection is closed: see `_forget_closed`.
         self._links: dict[Link, None] = {}
+        self._forget_at = _FIRST_FORGET
         self._waiting: set[asyncio.Future[None]] = set()  # brokers that cannot connect
 
     def network(self, broker_id: int, network: Network | None = None) -> FaultyNetwork:
@@ -184,8 +189,16 @@ class NetworkFaults:
         if self._is_refused(link):
             return False
         self._links[link] = None
+        if len(self._links) > self._forget_at:
+            self._forget_closed()
         link.begin(*self._conditions(link))
         return True
+
+    def _forget_closed(self) -> None:
+        """Drop the connections that are closed, each time that the number of those that are kept has doubled."""
+        for link in [one for one in self._links if one.is_closed]:
+            self._lost(link)
+        self._forget_at = 2 * len(self._links) + _FIRST_FORGET
 
     def _identified(self, link: Link) -> None:
         if self._is_refused(link):

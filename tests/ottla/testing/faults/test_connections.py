@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import re
 import socket
 import struct
@@ -13,6 +14,7 @@ from aiokafka.errors import KafkaConnectionError
 from ottla import testing
 from ottla.testing.faults.connections import BlackholeFault, CutFault, DelayFault, ThrottleFault
 from ottla.testing.faults.errors import FaultError
+from ottla.testing.faults.link import Link
 from support.deadlines import DEADLINE_S
 from support.faulty_cluster import SeenProducer, consume, create_topic, isr_of, leader_of
 from support.polling import until_blocking
@@ -339,3 +341,17 @@ def test_brokers_with_tls_are_cut_off_from_each_other(secured, tls_topic):
             "the follower is not in sync",
         )
     until_blocking(lambda: isr_of(secured, tls_topic) == {1, 2, 3}, "all replicas are in sync")
+
+
+def test_connections_that_are_closed_are_forgotten():
+    """Also those whose bytes go to the broker directly, because nothing is wrong with them."""
+    with testing.cluster(1) as running:
+        host, _, port = running.bootstrap_servers.partition(":")
+        request = struct.pack(">ihhih4sb", 19, 18, 0, 1, 4, b"link", 0)[:-1]
+        request = struct.pack(">i", len(request) - 4) + request[4:]
+        for _ in range(200):
+            with socket.create_connection((host, int(port)), DEADLINE_S) as client:
+                client.sendall(request)
+                assert client.recv(4)
+        gc.collect()
+        assert sum(isinstance(one, Link) for one in gc.get_objects()) < 120
