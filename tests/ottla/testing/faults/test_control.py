@@ -36,6 +36,8 @@ def cluster():
         create_topic(running, "orders", [1, 2, 3])
         create_topic(running, "payments", [1])
         create_topic(running, "refunds", [3])
+        until_blocking(lambda: whole(running), "the cluster is whole")
+        running.call(running.brokers[1].broker.services.coordination.group_log.ensure_exists)  # while nothing is wrong
         yield running
 
 
@@ -57,7 +59,6 @@ def prepare(cluster, verb):
         assert SeenProducer(cluster.bootstrap_servers).deliver(DAMAGED[verb], b"one")[0] is None
     if verb in ("move_leader", "move_coordinator"):
         until_blocking(lambda: isr_of(cluster, "orders") == {1, 2, 3}, "all replicas are in sync")
-        cluster.call(cluster.brokers[1].broker.services.coordination.group_log.ensure_exists)
         until_blocking(lambda: isr_of(cluster, "__consumer_offsets") == {1, 2, 3}, "the offsets are in sync")
 
 
