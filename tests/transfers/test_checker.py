@@ -3,6 +3,8 @@
 The good history to plant in is small and written out; random ones come from a model of a broker that makes no mistake.
 """
 
+from __future__ import annotations
+
 import copy
 import json
 import random
