@@ -4,16 +4,15 @@ import pytest
 
 from client.admin.admin import Admin
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from support.cluster import broker_cluster
-from support.cluster_security import MUTUAL_TLS, OAUTHBEARER, PLAIN, PLAINTEXT, SCRAM_OVER_TLS, with_security
+from support.cluster_security import KINDS, MUTUAL_TLS, OAUTHBEARER, PLAIN, PLAINTEXT, SCRAM_OVER_TLS, with_security
 from support.polling import until
 
 SETTINGS = {"auto_leader_rebalance_enable": "false", "controlled_shutdown_retry_backoff_ms": "200"}
 
 
 @pytest.fixture
-async def cluster(tmp_path, security, zookeeper):
-    async with broker_cluster(tmp_path, security=security, zookeeper=zookeeper, **SETTINGS) as cluster:
+async def cluster(start_cluster):
+    async with start_cluster(**SETTINGS) as cluster:
         yield cluster
 
 
@@ -41,7 +40,7 @@ def known_leader(cluster, asked, topic, leader):
     return is_known
 
 
-@with_security(PLAINTEXT, full=())
+@with_security(PLAINTEXT)
 async def test_a_broker_without_a_replica_describes_the_settings_of_a_topic(cluster):
     await cluster.create_topic("t", {0: [0]}, {"retention.ms": "7000"})
     await until(known_leader(cluster, 1, "t", 0), "broker 1 knows the topic")
@@ -69,7 +68,7 @@ async def test_a_killed_leader_is_replaced_and_rejoins(cluster):
     assert (await cluster.state("t"))["leader"] == other
 
 
-@with_security(PLAINTEXT, full=(SCRAM_OVER_TLS, OAUTHBEARER))
+@with_security(PLAINTEXT, full=(OAUTHBEARER,))
 async def test_a_broker_restarts_before_its_session_expires(cluster):
     """Its registration is another one: the controller takes it for restarted, and others lead meanwhile."""
     controller = await cluster.controller()
@@ -83,7 +82,7 @@ async def test_a_broker_restarts_before_its_session_expires(cluster):
     assert (await cluster.state("t"))["leader_epoch"] > before
 
 
-@with_security(PLAINTEXT)
+@with_security(PLAINTEXT, full=KINDS)
 async def test_a_killed_controller_is_replaced(cluster):
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
     controller = await cluster.controller()
@@ -105,7 +104,7 @@ async def test_a_killed_controller_is_replaced(cluster):
         await until(in_sync(cluster, "t", {0, 1, 2}, partition), "it has caught up")
 
 
-@with_security(PLAINTEXT, MUTUAL_TLS)
+@with_security(PLAINTEXT, MUTUAL_TLS, full=KINDS)
 async def test_expired_sessions(cluster):
     """A follower's, a leader's and the controller's, one after the other: each registers again and is in sync again."""
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
@@ -129,7 +128,7 @@ async def test_expired_sessions(cluster):
     await cluster.create_topic("u", {0: [0], 1: [1], 2: [2]})
 
 
-@with_security(PLAINTEXT, SCRAM_OVER_TLS)
+@with_security(PLAINTEXT, SCRAM_OVER_TLS, full=KINDS)
 async def test_stopping_brokers_hand_over_their_leaderships(cluster):
     """One after the other, as in a rolling restart: while one is away there is a leader, and no election by loss."""
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})

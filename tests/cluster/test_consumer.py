@@ -12,14 +12,14 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
-from support.cluster import BrokerCluster, broker_cluster
+from support.cluster_security import PLAINTEXT, with_security
 from support.polling import until
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 async def write(cluster, topic, values):
-    async with Producer(bootstrap_servers=cluster.bootstrap(*await cluster.live())) as producer:
+    async with Producer(**cluster.options(*await cluster.live())) as producer:
         futures = [producer.send_nowait(topic, b"%d" % value) for value in values]
         await producer.flush()
         assert all(future.result().offset >= 0 for future in futures)
@@ -43,15 +43,14 @@ async def handling(consumer):
             await task
 
 
-async def test_a_nearby_follower_is_read_and_the_leader_after_its_death(tmp_path):
-    cluster = BrokerCluster(tmp_path, {"replica.selector.class": RACK_AWARE})
-    await cluster.registry.start()
-    try:
+@with_security(PLAINTEXT)
+async def test_a_nearby_follower_is_read_and_the_leader_after_its_death(start_cluster):
+    async with start_cluster(0, replica_selector_class=RACK_AWARE) as cluster:
         for broker_id, rack in enumerate("ab"):
             await cluster.start(broker_id, broker_rack=rack)
         await cluster.create_topic("t", {0: [0, 1]}, {"min.insync.replicas": "1"})
         partition = TopicPartition("t", 0)
-        async with Consumer(bootstrap_servers=cluster.bootstrap(), client_rack="b", retry_backoff_ms=20) as consumer:
+        async with Consumer(**cluster.options(), client_rack="b", retry_backoff_ms=20) as consumer:
             consumer.assign({partition: "beginning"})
             state = consumer._states[partition]
             async with handling(consumer) as values:
@@ -65,20 +64,19 @@ async def test_a_nearby_follower_is_read_and_the_leader_after_its_death(tmp_path
                 await write(cluster, "t", range(200, 300))
                 await until(lambda: len(values) == 300, "all are read from the leader")
         assert values == list(range(300))
-    finally:
-        await cluster.close()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_the_coordinator_is_killed(tmp_path, protocol):
+@with_security(PLAINTEXT)
+async def test_the_coordinator_is_killed(start_cluster, protocol):
     partition = TopicPartition("t", 0)
     settings = {"offsets_topic_replication_factor": "3", "group_initial_rebalance_delay_ms": "0"}
-    async with broker_cluster(tmp_path, **settings) as cluster:
+    async with start_cluster(**settings) as cluster:
         await cluster.create_topic("t", {0: [0, 1, 2]})
         async with (
             Consumer(
                 "t",
-                bootstrap_servers=cluster.bootstrap(),
+                **cluster.options(),
                 group_id="g",
                 group_protocol=protocol,
                 auto_offset_reset="earliest",
@@ -90,7 +88,7 @@ async def test_the_coordinator_is_killed(tmp_path, protocol):
         ):
             await write(cluster, "t", range(50))
             await until(lambda: len(values) == 50, "all are handled")
-            async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
+            async with Admin(**cluster.options()) as admin:
                 await cluster.kill_and_expire((await admin.describe_group("g")).coordinator)
             await write(cluster, "t", range(50, 100))
             await until(lambda: values[-1] == 99, "all are handled")
@@ -108,9 +106,9 @@ OFFSETS = TopicPartition("__consumer_offsets", 0)
 ANSWERS = 50  # as many as a coordinator has to give while it waits; it would be done after a few
 
 
-async def test_a_new_coordinator_returns_only_replicated_offsets(tmp_path):
-    async with broker_cluster(
-        tmp_path,
+@with_security(PLAINTEXT)
+async def test_a_new_coordinator_returns_only_replicated_offsets(start_cluster, tmp_path):
+    async with start_cluster(
         offsets_topic_num_partitions="1",
         auto_leader_rebalance_enable="false",
         zookeeper_session_timeout_ms="20000",
@@ -120,7 +118,7 @@ async def test_a_new_coordinator_returns_only_replicated_offsets(tmp_path):
         new, slow = {0, 1, 2} - {old}
         await cluster.create_topic("t", {0: [old]})
         await cluster.create_topic(OFFSETS.topic, {0: [old, new, slow]}, {"min.insync.replicas": "1"})
-        async with Admin(bootstrap_servers=cluster.bootstrap(old, new)) as admin:
+        async with Admin(**cluster.options(old, new)) as admin:
             assert await admin.alter_partition_reassignments({OFFSETS: [new, old, slow]}) == {OFFSETS: None}
             partition = TopicPartition("t", 0)
             await admin.alter_group_offsets("g", {partition: OffsetAndMetadata(1)})

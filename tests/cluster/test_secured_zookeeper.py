@@ -5,44 +5,33 @@ import pytest
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from registry.errors import NoAuthError
-from registry.zookeeper.settings import NETTY_SOCKET
-from security.jaas import ZOOKEEPER_MODULE
-from support.cluster import BrokerCluster
+from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.registry import ZooKeeperRegistry
+from support.cluster import broker_cluster
 from support.cluster_security import MUTUAL_TLS
 from support.polling import until
-from support.secured_zookeeper import secured_zookeeper
+from support.secured_zookeeper import secured_zookeeper, shared_secured_zookeeper
 
 BROKERS = (0, 1, 2)
 
 
-class SecuredCluster(BrokerCluster):
-    """Brokers that connect to the port for TLS. The cluster's own look is that of a stranger on the plain port."""
-
-    def settings_of(self, broker_id):
-        server = secured_zookeeper()
-        return {
-            "zookeeper.connect": self.connect.replace(server.address, server.tls_address),
-            "zookeeper.ssl.client.enable": "true",
-            "zookeeper.clientCnxnSocket": NETTY_SOCKET,
-            "zookeeper.ssl.truststore.location": str(server.folder / "ca.pem"),
-            "zookeeper.set.acl": "true",
-            "ottla.zookeeper.sasl.jaas.config": (
-                f'{ZOOKEEPER_MODULE} required username="kafka" password="kafka-secret";'
-            ),
-        }
+@pytest.fixture
+async def cluster(tmp_path):
+    async with broker_cluster(tmp_path, security=MUTUAL_TLS, zookeeper=shared_secured_zookeeper()) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-async def cluster(tmp_path):
-    cluster = SecuredCluster(tmp_path, {}, secured_zookeeper().address, MUTUAL_TLS)
-    try:
-        await cluster.open(*BROKERS)
-        yield cluster
-    finally:
-        await cluster.close()
+async def stranger(cluster):
+    """A session on the tree of the cluster, through the plain port and without a login."""
+    address = secured_zookeeper().address + ZooKeeperAddress.parse(cluster.connect).chroot
+    registry = ZooKeeperRegistry(ZooKeeperAddress.parse(address))
+    await registry.start()
+    yield registry
+    await registry.close()
 
 
-async def test_brokers_die_and_come_back(cluster):
+async def test_brokers_die_and_come_back(cluster, stranger):
     controller = await cluster.controller()
     other, third = sorted({*BROKERS} - {controller})
     await cluster.create_topic("t", {0: [controller, other, third]}, {"min.insync.replicas": "2"})
@@ -67,8 +56,8 @@ async def test_brokers_die_and_come_back(cluster):
     assert await send(b"three", *BROKERS) == 2
     for path in ("/brokers/topics/t", "/cluster/id", f"/brokers/ids/{other}"):
         with pytest.raises(NoAuthError):
-            await cluster.registry.set(path, b"")
+            await stranger.set(path, b"")
     with pytest.raises(NoAuthError):
-        await cluster.registry.get("/config/brokers")
+        await stranger.get("/config/brokers")
     async with Admin(**cluster.options()) as admin:
         await admin.delete_topics(["t"])

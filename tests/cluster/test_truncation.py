@@ -10,14 +10,14 @@ from client.consumer.group_metadata import OffsetAndMetadata
 from client.errors import LogTruncationError
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from support.cluster import broker_cluster
+from support.cluster_security import PLAINTEXT, with_security
 from support.deadlines import DEADLINE_S
 
 T0 = TopicPartition("t", 0)
 
 
 async def write(cluster, broker_id, values):
-    async with Producer(bootstrap_servers=cluster.bootstrap(broker_id)) as producer:
+    async with Producer(**cluster.options(broker_id)) as producer:
         for value in values:
             await producer.send("t", b"%d" % value)
 
@@ -31,9 +31,10 @@ async def take(consumer, count):
     return values
 
 
-async def test_records_that_the_new_leader_does_not_have_are_truncated(tmp_path, zookeeper):
-    async with broker_cluster(tmp_path, 2, zookeeper=zookeeper, auto_leader_rebalance_enable="false") as cluster:
-        options = {"bootstrap_servers": cluster.bootstrap(), "group_id": "g", "enable_auto_commit": False}
+@with_security(PLAINTEXT)
+async def test_records_that_the_new_leader_does_not_have_are_truncated(start_cluster):
+    async with start_cluster(2, auto_leader_rebalance_enable="false") as cluster:
+        options = {**cluster.options(), "group_id": "g", "enable_auto_commit": False}
         await cluster.create_topic("t", {0: [0, 1]}, {"unclean.leader.election.enable": "true"})
         await cluster.create_topic("__consumer_offsets", {number: [1] for number in range(3)})
         async with (
@@ -61,7 +62,7 @@ async def test_records_that_the_new_leader_does_not_have_are_truncated(tmp_path,
             strict.seek(T0, 10)
             assert await take(strict, 15) == list(range(100, 115))
 
-            async with Admin(bootstrap_servers=cluster.bootstrap(1)) as admin:
+            async with Admin(**cluster.options(1)) as admin:
                 await admin.alter_group_offsets("g", {T0: OffsetAndMetadata(20, epoch)})
             async with Consumer(**options, auto_offset_reset="latest") as successor:
                 successor.assign([T0])

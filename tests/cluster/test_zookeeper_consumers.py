@@ -11,9 +11,7 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from registry.znodes.consumers import ConsumerOwnerZnode
 from registry.znodes.legacy07 import LegacyPartitionOwnerZnode
-from registry.zookeeper.address import ZooKeeperAddress
-from registry.zookeeper.session import end_session
-from support.cluster import broker_cluster
+from support.cluster_security import PLAINTEXT, with_security
 from support.polling import until
 from support.zookeeper import proxied
 from support.zookeeper_consumers import (
@@ -30,6 +28,7 @@ from support.zookeeper_consumers import (
 )
 
 TOPIC = "orders"
+SOCKET = "zookeeper.clientCnxnSocket"
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(4)]
 GROUP = "judges"
 
@@ -37,13 +36,13 @@ GROUP = "judges"
 class Feeder:
     """Produces to all partitions, a few hundred records a second, until it is stopped."""
 
-    def __init__(self, bootstrap):
-        self._bootstrap = bootstrap
+    def __init__(self, options):
+        self._options = options
         self.count = dict.fromkeys(PARTITIONS, 0)
         self._stop = asyncio.Event()
 
     async def run(self):
-        async with Producer(bootstrap_servers=self._bootstrap) as producer:
+        async with Producer(**self._options) as producer:
             while not self._stop.is_set():
                 sent = (producer.send(TOPIC, b"%d" % self.count[one], partition=one.partition) for one in PARTITIONS)
                 await asyncio.gather(*sent)
@@ -53,6 +52,12 @@ class Feeder:
 
     def stop(self):
         self._stop.set()
+
+
+def of_consumers(settings):
+    """The options of a `ZooKeeperConsumer` for settings of a broker about ZooKeeper."""
+    named = {name.removeprefix("ottla.").replace(".", "_"): settings[name] for name in settings.keys() - {SOCKET}}
+    return {name: value == "true" or value for name, value in named.items()}
 
 
 class Scene:
@@ -80,6 +85,8 @@ class Scene:
                     "rebalance_backoff_ms": 500,
                     "rebalance_max_retries": 20,
                     "socket_timeout_ms": 5_000,
+                    **self.cluster.security.of_clients(),
+                    **of_consumers(self.cluster.zookeeper_settings),
                     **options,
                 },
             )
@@ -103,10 +110,9 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(tmp_path, zookeeper, brokers=1, replicas=1, **settings):
-    settings = settings | {"zookeeper": zookeeper}
-    async with broker_cluster(tmp_path, brokers, offsets_topic_replication_factor=str(replicas), **settings) as cluster:
-        async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
+async def scene(start_cluster, tmp_path, brokers=1, replicas=1, **settings):
+    async with start_cluster(brokers, offsets_topic_replication_factor=str(replicas), **settings) as cluster:
+        async with Admin(**cluster.options()) as admin:
             await admin.create_topic(TOPIC, partitions=4, replication_factor=replicas)
         with contextlib.ExitStack() as stack:
             yield Scene(cluster, tmp_path, stack)
@@ -115,7 +121,7 @@ async def scene(tmp_path, zookeeper, brokers=1, replicas=1, **settings):
 @contextlib.asynccontextmanager
 async def under_load(scene, path=ConsumerOwnerZnode.path):
     """Produce and watch during the block; then everything must have been read, by the rules. `twice` is noted."""
-    feeder = Feeder(scene.cluster.bootstrap())
+    feeder = Feeder(scene.cluster.options())
     async with OwnerWatch(scene.cluster.registry, GROUP, PARTITIONS, path) as watch:
         load = asyncio.create_task(feeder.run())
         try:
@@ -138,8 +144,9 @@ async def records_since(process, count):
     await until(lambda: handed() >= before + count, f"{count} records more")
 
 
-async def test_consumers_that_join_and_leave(tmp_path, zookeeper):
-    async with scene(tmp_path, zookeeper) as stage:
+@with_security(PLAINTEXT)
+async def test_consumers_that_join_and_leave(start_cluster, tmp_path):
+    async with scene(start_cluster, tmp_path) as stage:
         async with under_load(stage) as watch:
             lasting = {"zookeeper_session_timeout_ms": 20_000}  # so that no pause of the machine ends a session
             (one,) = stage.start("one", **lasting)
@@ -159,8 +166,9 @@ async def test_consumers_that_join_and_leave(tmp_path, zookeeper):
         assert await stage.cluster.registry.children(f"/consumers/{GROUP}/ids") == []
 
 
-async def test_a_killed_consumer(tmp_path, zookeeper):
-    async with scene(tmp_path, zookeeper) as stage, under_load(stage):
+@with_security(PLAINTEXT)
+async def test_a_killed_consumer(start_cluster, tmp_path):
+    async with scene(start_cluster, tmp_path) as stage, under_load(stage):
         one, two = stage.start("one", "two")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
@@ -170,8 +178,9 @@ async def test_a_killed_consumer(tmp_path, zookeeper):
         await records_since(two, 50)
 
 
-async def test_a_killed_broker(tmp_path, zookeeper):
-    async with scene(tmp_path, zookeeper, brokers=3, replicas=2) as stage, under_load(stage):
+@with_security(PLAINTEXT)
+async def test_a_killed_broker(start_cluster, tmp_path):
+    async with scene(start_cluster, tmp_path, brokers=3, replicas=2) as stage, under_load(stage):
         one, two = stage.start("one", "two", offsets_storage="kafka")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
@@ -185,14 +194,15 @@ async def test_a_killed_broker(tmp_path, zookeeper):
             await records_since(process, 50)
 
 
-async def test_a_killed_broker_and_its_return_in_the_layout_of_0_7(tmp_path, zookeeper):
+@with_security(PLAINTEXT)
+async def test_a_killed_broker_and_its_return_in_the_layout_of_0_7(start_cluster, tmp_path):
     """Partitions change their leaders, and so their names in the group's tree, while two consumers read them."""
 
     def lock(*partition):
         return f"/kafka07{LegacyPartitionOwnerZnode.path(*partition)}"
 
     view = {"ottla_zookeeper_legacy07_chroot": "/kafka07"}
-    async with scene(tmp_path, zookeeper, brokers=3, replicas=2, **view) as stage, under_load(stage, lock):
+    async with scene(start_cluster, tmp_path, brokers=3, replicas=2, **view) as stage, under_load(stage, lock):
         registry = stage.cluster.registry
         one, two = stage.start("one", "two", layout="0.7", zookeeper_connect=f"{stage.cluster.connect}/kafka07")
         await stage.settled((one, 2), (two, 2))
@@ -209,7 +219,7 @@ async def test_a_killed_broker_and_its_return_in_the_layout_of_0_7(tmp_path, zoo
         for process in (one, two):
             await records_since(process, 50)
         await stage.cluster.start(1)
-        async with Admin(bootstrap_servers=stage.cluster.bootstrap()) as admin:
+        async with Admin(**stage.cluster.options()) as admin:
             await until(lambda: in_sync(stage.cluster, 2), "broker 1 is in sync")
             await admin.elect_leaders()
 
@@ -227,18 +237,19 @@ async def in_sync(cluster, replicas):
     return all(len(state["isr"]) == replicas for state in states)
 
 
-async def test_a_session_that_expires(tmp_path, zookeeper):
+@with_security(PLAINTEXT)
+async def test_a_session_that_expires(start_cluster, tmp_path):
     """ZooKeeper tells the owner and the others at the same time, and promises nothing about who hears it first: here
     the owner does, the other consumer is stopped meanwhile.
     """
-    async with scene(tmp_path, zookeeper) as stage, under_load(stage):
+    async with scene(start_cluster, tmp_path) as stage, under_load(stage):
         one, two = stage.start("one", "two", zookeeper_session_timeout_ms=20_000)
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)
         claims = sum(entry.kind == CLAIM for entry in one.entries())
         two.strike(signal.SIGSTOP)
-        assert await end_session(ZooKeeperAddress.parse(stage.cluster.connect), one.credentials(), 10_000)
+        await stage.cluster.end_session(one.credentials())
         await until(lambda: any(entry.kind == LOST for entry in one.entries()), "its partitions are lost")
         two.strike(signal.SIGCONT)
         await until(lambda: sum(entry.kind == CLAIM for entry in one.entries()) >= claims + 2, "it is back")
@@ -247,8 +258,9 @@ async def test_a_session_that_expires(tmp_path, zookeeper):
             await records_since(process, 50)
 
 
-async def test_a_consumer_that_sleeps_for_longer_than_its_session(tmp_path, zookeeper):
-    async with scene(tmp_path, zookeeper) as stage, under_load(stage):
+@with_security(PLAINTEXT)
+async def test_a_consumer_that_sleeps_for_longer_than_its_session(start_cluster, tmp_path):
+    async with scene(start_cluster, tmp_path) as stage, under_load(stage):
         one, two = stage.start("one", "two")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
@@ -262,9 +274,10 @@ async def test_a_consumer_that_sleeps_for_longer_than_its_session(tmp_path, zook
             await records_since(process, 50)
 
 
-async def test_a_consumer_that_is_cut_off_from_zookeeper(tmp_path, zookeeper):
+@with_security(PLAINTEXT)
+async def test_a_consumer_that_is_cut_off_from_zookeeper(start_cluster, tmp_path):
     async with (
-        scene(tmp_path, zookeeper) as stage,
+        scene(start_cluster, tmp_path) as stage,
         proxied(stage.cluster.connect) as (proxy, through),
         under_load(stage),
     ):

@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from client.admin.admin import Admin
+from ottla.cluster.registry_servers import RegistryServers
 from registry.errors import NoNodeError
 from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
+from registry.zookeeper.security import UNSECURED
+from registry.zookeeper.session import end_session
 from support.broker import BrokerProcess
-from support.broker_sessions import expire_session
+from support.broker_sessions import session_of
 from support.cluster_security import PLAINTEXT, ClusterSecurity
 from support.polling import until
+from support.secured_zookeeper import SecuredEnsemble
 from support.wire import WireClient
 from support.zookeeper import new_chroot, shared_zookeeper
 
@@ -37,13 +41,22 @@ class BrokerCluster:
     """The names of the listeners; brokers use the first one. Empty: one listener with the name of its protocol."""
 
     def __init__(
-        self, tmp_path: Path, overrides: Mapping[str, str], zookeeper: str | None = None, security: str = PLAINTEXT
+        self,
+        tmp_path: Path,
+        overrides: Mapping[str, str],
+        zookeeper: RegistryServers | None = None,
+        security: str = PLAINTEXT,
     ) -> None:
         """zookeeper: the servers, if not those that all tests share. security: a kind of `support.cluster_security`."""
+        servers = zookeeper or shared_zookeeper()
         self.security = ClusterSecurity(security, tmp_path / "stores")
         self._listener, *others = self.listeners or (self.security.protocol,)
-        self.connect = f"{zookeeper or shared_zookeeper().connect}{new_chroot()}"
-        self.registry = ZooKeeperRegistry(ZooKeeperAddress.parse(self.connect))
+        self.connect = f"{servers.connect}{new_chroot()}"
+        is_secured = isinstance(servers, SecuredEnsemble)
+        self.zookeeper_settings: dict[str, str] = servers.settings if is_secured else {}
+        """How brokers connect to the servers."""
+        self._zookeeper_security = servers.security if is_secured else UNSECURED
+        self.registry = ZooKeeperRegistry(ZooKeeperAddress.parse(self.connect), security=self._zookeeper_security)
         self.brokers: dict[int, BrokerProcess] = {}
         self._tmp_path = tmp_path
         self._overrides = {
@@ -51,6 +64,7 @@ class BrokerCluster:
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "offsets.topic.num.partitions": "3",
             "transaction.state.log.num.partitions": "3",
+            **self.zookeeper_settings,
             **self.security.of_brokers(self._listener, *others),
             **overrides,
         }
@@ -114,7 +128,12 @@ class BrokerCluster:
 
     async def expire_session(self, broker_id: int) -> None:
         """End a broker's session as if it had timed out."""
-        await expire_session(self.connect, self._tmp_path / f"broker-{broker_id}")
+        await self.end_session(session_of(self._tmp_path / f"broker-{broker_id}"))
+
+    async def end_session(self, credentials: tuple[int, bytes]) -> None:
+        """End the session of a broker or of another client as if it had timed out."""
+        address = ZooKeeperAddress.parse(self.connect)
+        assert await end_session(address, credentials, 10_000, self._zookeeper_security)
 
     async def close(self) -> None:
         """Kill all processes that still run."""
@@ -200,7 +219,7 @@ async def broker_cluster(
     brokers: int = 3,
     *,
     security: str = PLAINTEXT,
-    zookeeper: str | None = None,
+    zookeeper: RegistryServers | None = None,
     **overrides: str,
 ) -> AsyncIterator[BrokerCluster]:
     """A cluster of brokers 0, 1, …, all ready; killed at the end. Settings have _ for each dot in their names.

@@ -43,13 +43,21 @@ SCRAM_OVER_TLS = "SASL_SSL SCRAM-SHA-512"
 PLAIN = "SASL_PLAINTEXT PLAIN"
 OAUTHBEARER = "SASL_PLAINTEXT OAUTHBEARER"
 KINDS = (PLAINTEXT, MUTUAL_TLS, SCRAM_OVER_TLS, PLAIN, OAUTHBEARER)
+ZOOKEEPER, SECURED_ZOOKEEPER, REGISTRY = "zookeeper", "secured zookeeper", "registry"
 
 
-def with_security(*quick: str, full: tuple[str, ...] = KINDS) -> pytest.MarkDecorator:
-    """Parametrize a test with `security`, a kind. Those of `quick` run in `make test`, those of `full` in test-full."""
+def with_security(*quick: str, full: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Parametrize a test with `zookeeper`, the servers, and `security`, a kind.
+
+    SCRAM_OVER_TLS is with a ZooKeeper that has TLS and a login, too; it and `ottla registry` are in every test. What is
+    in `quick` runs in `make test`; `full` and the rest, in test-full.
+    """
     only_full = [pytest.mark.counted, pytest.mark.skipif(not FULL, reason="runs in make test-full")]
-    kinds = [pytest.param(kind, marks=() if kind in quick else only_full) for kind in KINDS if kind in {*quick, *full}]
-    return pytest.mark.parametrize("security", kinds, ids=lambda kind: kind)
+    pairs = [(SECURED_ZOOKEEPER if kind == SCRAM_OVER_TLS else ZOOKEEPER, kind) for kind in KINDS]
+    wanted = {*quick, *full, SCRAM_OVER_TLS}
+    cases = [pytest.param(*pair, marks=() if pair[1] in quick else only_full) for pair in pairs if pair[1] in wanted]
+    cases.append(pytest.param(REGISTRY, PLAINTEXT, marks=only_full))
+    return pytest.mark.parametrize(("zookeeper", "security"), cases, indirect=["zookeeper"])
 
 
 class ClusterSecurity:

@@ -62,7 +62,7 @@ class LinkedCluster(BrokerCluster):
     def __init__(
         self, tmp_path: Path, overrides: Mapping[str, str], ensemble: RegistryServers, security: str = PLAINTEXT
     ) -> None:
-        super().__init__(tmp_path, overrides, ensemble.connect, security)
+        super().__init__(tmp_path, overrides, ensemble, security)
         self.ensemble = ensemble
         self._ports = dict(zip(BROKERS, zip(*[iter(free_ports(2 * len(BROKERS)))] * 2, strict=True), strict=True))
         self._internal = {broker_id: InternalProxy(ports[0], self) for broker_id, ports in self._ports.items()}

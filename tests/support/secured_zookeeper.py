@@ -1,31 +1,24 @@
-"""A ZooKeeper with TLS and SASL: one process for the whole run of pytest, started at its first use.
+"""ZooKeepers with TLS and SASL; one of them is shared by the whole run of pytest, started at its first use.
 
-Both ports accept the users of `USERS` (DIGEST-MD5); the TLS port asks for a client certificate and accepts one of
-`authority()`. Its certificate is `server_certificate()`.
+Both ports of a server accept the users of `USERS` (DIGEST-MD5); the TLS port asks for a client certificate and accepts
+one of `authority()`. Its certificate is `server_certificate()`.
 """
 
-import asyncio
-import atexit
 import functools
-import shutil
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from ottla.cluster.ports import HOST, free_ports
-from ottla.cluster.serving import wait_until_serving
-from ottla.command_line.failure import CommandError
-from ottla.zookeeper.files import Peer, find_jars, server_command, write_configuration
-from ottla.zookeeper.server import ZooKeeperServer
+from ottla.zookeeper.files import find_jars, server_command
+from ottla.zookeeper.server import ZooKeeperEnsemble, ZooKeeperServer
 from registry.zookeeper.security import DigestLogin, ZooKeeperSecurity
+from registry.zookeeper.settings import NETTY_SOCKET
+from security.jaas import ZOOKEEPER_MODULE
 from security.secret import Secret
 from security.tls.contexts import client_context
 from security.tls.settings import TlsSettings
 from support.certificates import authority, client_certificate, server_certificate
+from support.zookeeper import started
 
 USERS = {"kafka": "kafka-secret", "other": "other-secret"}
-START_S = 60
-ATTEMPTS = 3  # to find ports that no other process takes meanwhile
 
 CONFIGURATION = """\
 secureClientPort={port}
@@ -35,8 +28,15 @@ authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider
 authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
 ssl.keyStore.location={folder}/server.pem
 ssl.trustStore.location={folder}/ca.pem
-ssl.clientAuth={client_auth}
+ssl.clientAuth=want
 ssl.enabledProtocols=TLSv1.2,TLSv1.3
+"""
+OF_SEVERAL = """\
+enforce.auth.enabled=true
+enforce.auth.schemes=sasl
+sslQuorum=true
+ssl.quorum.keyStore.location={folder}/server.pem
+ssl.quorum.trustStore.location={folder}/ca.pem
 """
 
 
@@ -53,10 +53,9 @@ def command_with_sasl(folder, properties):
 class SecuredServer(ZooKeeperServer):
     """One server with a port for TLS besides the plain one."""
 
-    def __init__(self, folder, client_auth):
-        port, self.tls_port, self._unused, self._unused2 = free_ports(4)
+    def __init__(self, folder, port, tls_port):
         super().__init__(folder, port)
-        self.client_auth = client_auth
+        self.tls_port = tls_port
 
     @property
     def tls_address(self):
@@ -65,22 +64,15 @@ class SecuredServer(ZooKeeperServer):
     def command(self):
         return command_with_sasl(self.folder, {})
 
-    def write_files(self):
-        peers = [Peer(HOST, self._unused, self._unused2)]
-        write_configuration(self.folder, 1, peers, listen=HOST, port=self.port, sync=False)
+    def secure(self, configuration):
+        """Add to the configuration, and write the stores and the JAAS file."""
         with (self.folder / "zoo.cfg").open("a") as file:
-            values = {"port": self.tls_port, "host": HOST, "folder": self.folder, "client_auth": self.client_auth}
-            file.write(CONFIGURATION.format(**values))
+            file.write(configuration.format(port=self.tls_port, host=HOST, folder=self.folder))
         server_certificate().write(self.folder / "server.pem")
         client_certificate().write(self.folder / "client.pem")
         authority().write(self.folder / "ca.pem")
-        self.write_users(USERS)
-
-    def write_users(self, users):
-        """Write the JAAS file; the server reads it when it starts."""
-        options = " ".join(f'user_{name}="{password}"' for name, password in users.items())
-        module = "org.apache.zookeeper.server.auth.DigestLoginModule"
-        (self.folder / "jaas.conf").write_text(f"Server {{\n  {module} required {options};\n}};\n")
+        options = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+        (self.folder / "jaas.conf").write_text(f"Server {{\n  {ZOOKEEPER_MODULE} required {options};\n}};\n")
 
     def security(self, *, tls=False, certificate=False, user=None, password=None, sets_acls=False):
         """How a registry reaches this server."""
@@ -95,27 +87,49 @@ class SecuredServer(ZooKeeperServer):
         return ZooKeeperSecurity(make_context, login, sets_acls)
 
 
+class SecuredEnsemble(ZooKeeperEnsemble):
+    """Such servers; `connect` has their ports for TLS.
+
+    Several servers refuse every request before the login, and use TLS between each other.
+    """
+
+    @property
+    def connect(self):
+        return ",".join(f"{HOST}:{server.tls_port}" for server in self.servers)
+
+    @property
+    def settings(self):
+        """How brokers connect: with TLS, as the user kafka, who protects what it creates."""
+        return {
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.clientCnxnSocket": NETTY_SOCKET,
+            "zookeeper.ssl.truststore.location": str(self.servers[0].folder / "ca.pem"),
+            "zookeeper.set.acl": "true",
+            "ottla.zookeeper.sasl.jaas.config": (
+                f'{ZOOKEEPER_MODULE} required username="kafka" password="{USERS["kafka"]}";'
+            ),
+        }
+
+    @property
+    def security(self):
+        """How a registry connects in the same way."""
+        return self.servers[0].security(tls=True, user="kafka", sets_acls=True)
+
+    def _configure(self):
+        super()._configure()
+        ports = free_ports(len(self.servers))
+        pairs = zip(self.servers, ports, strict=True)
+        self.servers = [SecuredServer(server.folder, server.port, port) for server, port in pairs]
+        for server in self.servers:
+            server.secure(CONFIGURATION if len(ports) == 1 else CONFIGURATION + OF_SEVERAL)
+
+
 @functools.cache
+def shared_secured_zookeeper():
+    """Return the shared one; it is ready."""
+    return started(SecuredEnsemble(sync=False))
+
+
 def secured_zookeeper():
-    """Return the shared server; it is ready. A client certificate is optional."""
-    folder = Path(tempfile.mkdtemp(prefix="ottla-secured-zookeeper-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return start_secured_zookeeper(folder, "want")
-
-
-def start_secured_zookeeper(folder, client_auth):
-    """Start a server in a folder; it is killed at the end of the process. client_auth: none, want or need."""
-    for attempt in range(1, ATTEMPTS + 1):
-        server = SecuredServer(folder, client_auth)
-        server.write_files()
-        server.start()
-        atexit.register(server.kill)
-        try:
-            with ThreadPoolExecutor(1) as thread:  # the caller may be in an event loop
-                thread.submit(asyncio.run, wait_until_serving(server, START_S)).result()
-            return server
-        except CommandError as error:
-            server.kill()
-            if attempt == ATTEMPTS or "in use" not in str(error):
-                raise
-    raise AssertionError
+    """Return the server of the shared one."""
+    return shared_secured_zookeeper().servers[0]

@@ -23,16 +23,18 @@ _numbers = itertools.count(1)
 @functools.cache
 def shared_zookeeper():
     """Return the shared ZooKeeper; it is ready."""
-    return _started(ZooKeeperEnsemble(sync=False))
+    return started(ZooKeeperEnsemble(sync=False))
 
 
 @functools.cache
 def shared_registry():
     """Return an `ottla registry` for all tests; it is ready."""
-    return _started(LocalRegistry())
+    return started(LocalRegistry())
 
 
-def _started(servers):
+def started(servers):
+    """Start servers until the end of the process, and return them; they are ready."""
+
     async def start():
         await servers.start()
         await servers.wait()
