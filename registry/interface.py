@@ -22,6 +22,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+from security.secret import hides
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -69,6 +71,7 @@ class Stat(NamedTuple):
     pzxid: int  # transaction that last changed the set of children
 
 
+@hides("data")
 class Create(NamedTuple):
     """Create a node. The result is its path, with the sequence number if `sequence` is set."""
 
@@ -79,6 +82,7 @@ class Create(NamedTuple):
     acl: Sequence[Acl] | None = None  # None: open to all
 
 
+@hides("data")
 class Set(NamedTuple):
     """Replace a node's data. The result is the new Stat."""
 

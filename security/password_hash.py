@@ -16,6 +16,8 @@ import re
 import secrets
 from typing import Final, NamedTuple, Self
 
+from security.secret import hides
+
 _SCRYPT: Final = re.compile(
     r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{8,86})\$([A-Za-z0-9+/]{22,86})", re.ASCII
 )
@@ -31,6 +33,7 @@ class HashFormatError(ValueError):
     """A text is not a hash. The message does not show the text."""
 
 
+@hides("salt", "key")
 class ScryptHash(NamedTuple):
     """The hash of a password."""
 
@@ -39,9 +42,6 @@ class ScryptHash(NamedTuple):
     p: int
     salt: bytes
     key: bytes
-
-    def __repr__(self) -> str:
-        return f"ScryptHash(ln={self.log2_n},r={self.r},p={self.p}, key hidden)"
 
     @classmethod
     def of_password(cls, password: str, *, salt: bytes | None = None, log2_n: int = 14, r: int = 8, p: int = 5) -> Self:

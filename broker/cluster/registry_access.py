@@ -22,6 +22,7 @@ from broker.settings.zookeeper import load_zookeeper_security
 from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
 from registry.zookeeper.address import ZooKeeperAddress
+from security.secret import hides
 from storage.errors import StorageError
 from storage.file_system import FileSystem
 
@@ -150,6 +151,7 @@ class ZooKeeperAccess:
         await self.registry.close()
 
 
+@hides("password")
 class SessionToken(NamedTuple):
     """The proof that a session belongs to this broker."""
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from client.topic_partition import TopicPartition
 from client.wire.metadata import BrokerMetadata
+from security.secret import hides
 
 USE_BROKER_DEFAULT = -1
 
@@ -99,6 +100,7 @@ class ConfigEntry(NamedTuple):
         return self.source == ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 
+@hides("value")
 class ConfigChange(NamedTuple):
     """One change of a setting; `value` is ignored for DELETE."""
 

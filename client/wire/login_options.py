@@ -13,7 +13,7 @@ from client.options import check_choice, refuse
 from security.jaas import JaasError, parse_jaas
 from security.sasl.gss_context import GSSAPI
 from security.sasl.kerberos_login import KerberosLogin, service_name
-from security.secret import HIDDEN, revealed
+from security.secret import hides, revealed
 from security.tls.settings import TlsSettings
 
 if TYPE_CHECKING:
@@ -38,15 +38,13 @@ _UNSECURED: Final = "unsecuredLogin"
 _EXTENSION: Final = "extension_"
 
 
+@hides("password")
 class PasswordLogin(NamedTuple):
     """A user with a password; or the id of a delegation token with its HMAC."""
 
     username: str
     password: str
     is_token: bool = False
-
-    def __repr__(self) -> str:
-        return f"PasswordLogin({self.username!r}, {HIDDEN})"
 
 
 class ProvidedTokens(NamedTuple):
@@ -55,6 +53,7 @@ class ProvidedTokens(NamedTuple):
     provider: TokenProvider
 
 
+@hides("client_secret", "extensions")
 class EndpointTokens(NamedTuple):
     """Tokens from a token endpoint for a client id and its secret.
 
@@ -68,10 +67,8 @@ class EndpointTokens(NamedTuple):
     extensions: Mapping[str, str]
     tls: TlsSettings = TlsSettings()
 
-    def __repr__(self) -> str:
-        return f"EndpointTokens({self.url!r}, {self.client_id!r}, {HIDDEN})"
 
-
+@hides("options")
 class UnsecuredTokens(NamedTuple):
     """Tokens without a signature, for development. options: those of the JAAS line."""
 

@@ -56,7 +56,7 @@ class CreatedToken(Answer):
     """A new token. Log in by SCRAM with token_id and this password; it is not answered again."""
 
     token: DelegationToken
-    password: str
+    password: str = Field(repr=False)
 
 
 class AskedToken(Asked):

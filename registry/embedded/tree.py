@@ -28,6 +28,7 @@ from registry.errors import (
 )
 from registry.interface import ANY_VERSION, OPEN_ACL, Acl, Create, Delete, Permission, Set, Stat
 from registry.paths import name_of, parent_of
+from security.secret import hides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     TreeOp: TypeAlias = Op | "CreateOwned"
 
 
+@hides("data")
 class TreeNode(NamedTuple):
     """One node. Fields with the same name as in Stat have the same meaning."""
 
@@ -103,6 +105,7 @@ class CreateOwned(NamedTuple):
         return self.create.path
 
 
+@hides("password")
 class KeptSession(NamedTuple):
     """A session that survives a restart of the process: of a client in another process."""
 

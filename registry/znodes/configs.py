@@ -10,6 +10,7 @@ from registry.errors import ZnodeFormatError
 from registry.znodes.java_order import properties_order
 from registry.znodes.sanitizer import sanitize
 from registry.znodes.znode import Content, EmptyZnode, Znode, to_json
+from security.secret import hides
 
 DEFAULT_ENTITY = "<default>"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
@@ -38,6 +39,7 @@ class UserClientsZnode(EmptyZnode):
     TEMPLATE = "/config/users/{user}/clients"
 
 
+@hides("config")
 class ConfigZnode(Znode):
     """The overrides of one entity. A node without data has none."""
 

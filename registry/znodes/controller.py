@@ -203,7 +203,7 @@ class MigrationZnode(Znode):
 
     def encode(self) -> bytes:
         """JSON in the order of Kafka's hash trie."""
-        fields = {"version": 0, **{name: getattr(self, name) for name in self._names}}
+        fields = {"version": 0, **{name: getattr(self, name) for name in self._fields}}
         return to_json({name: fields[name] for name in immutable_map_order(fields)})
 
     @classmethod

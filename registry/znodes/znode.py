@@ -27,19 +27,19 @@ class Znode(ABC):
     """The content of one znode: immutable, compared by value. The annotations of a subclass are its fields."""
 
     TEMPLATE = ""
-    _names: tuple[str, ...] = ()
+    _fields: tuple[str, ...] = ()
     _defaults: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
 
     def __init_subclass__(cls) -> None:
-        own = tuple(name for name in cls.__annotations__ if name not in cls._names)
-        cls._names = cls._names + own
+        own = tuple(name for name in cls.__annotations__ if name not in cls._fields)
+        cls._fields = cls._fields + own
         cls._defaults = cls._defaults | {name: cls.__dict__[name] for name in own if name in cls.__dict__}
 
     def __init__(self, **values: Any) -> None:
         defaults = {name: v.copy() if isinstance(v, dict) else v for name, v in self._defaults.items()}
         fields = defaults | values
-        if fields.keys() != set(self._names):
-            wrong = sorted(fields.keys() ^ set(self._names))
+        if fields.keys() != set(self._fields):
+            wrong = sorted(fields.keys() ^ set(self._fields))
             raise TypeError(f"{type(self).__name__}: missing or unknown fields: {', '.join(wrong)}")
         self.__dict__.update(fields)
 
@@ -54,7 +54,7 @@ class Znode(ABC):
     __hash__ = None  # type: ignore[assignment]  # content holds lists and dictionaries
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._names)
+        fields = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._fields)
         return f"{type(self).__name__}({fields})"
 
     def replace(self: _Self, **changes: Any) -> _Self:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from security.sasl.errors import SaslMessageError
+from security.secret import hides
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
@@ -102,6 +103,7 @@ SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {
 }
 
 
+@hides("salt", "stored_key", "server_key")
 class ScramCredential(NamedTuple):
     """What a server stores of a password. A client that knows `server_key` and `stored_key` can pose as the server."""
 
@@ -109,9 +111,6 @@ class ScramCredential(NamedTuple):
     stored_key: bytes
     server_key: bytes
     iterations: int
-
-    def __repr__(self) -> str:
-        return f"ScramCredential(iterations={self.iterations}, keys hidden)"
 
     @classmethod
     def of_salted_password(

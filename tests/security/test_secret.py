@@ -1,8 +1,9 @@
-"""A secret is a text that no output shows."""
+"""A secret is a text that no output shows, and a field that no `repr` shows."""
 
 import pickle
+from typing import NamedTuple
 
-from security.secret import Secret, revealed
+from security.secret import HIDDEN, Secret, hides, revealed
 
 
 def test_a_secret_is_not_shown():
@@ -23,3 +24,14 @@ def test_a_secret_is_a_text():
     assert type(again) is Secret
     assert revealed("plain") == "plain"
     assert Secret(secret) == "hunter2"
+
+
+def test_a_hidden_field_is_not_shown():
+    @hides("password")
+    class Login(NamedTuple):
+        user: str
+        password: bytes
+
+    login = Login("alice", b"hunter2")
+    assert repr(login) == str(login) == f"{login}" == f"Login(user='alice', password={HIDDEN})"
+    assert login == ("alice", b"hunter2")
