@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
+import ssl
 import struct
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,6 +18,7 @@ import pytest_asyncio
 
 from broker.broker import Broker
 from broker.requests.api_table import API_TABLE, Api
+from client.admin.admin import Admin
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
@@ -30,6 +32,7 @@ from support.broker import running_broker
 from support.counts import count
 from support.sasl import listener_settings, sasl_listeners, unsecured
 from support.seeds import chosen_seed
+from support.tls_listening import client_tls, tls_settings
 from support.wire import ConnectionClosedError, WireClient, decode_answer, frame, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -37,19 +40,28 @@ SENTINEL = 0x5E4711
 PASSWORD = b"\0alice\0alice-secret"
 LARGEST_FRAME = 524_288  # sasl.server.max.receive.size, if it is not set
 FRAMES_OF_AN_ATTACK = 1000  # more than it has; it ends the stream itself
+NEWER_VERSION = 9  # of ApiVersions, which the broker does not have
 BEFORE_LOGIN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+    folder = tmp_path_factory.mktemp("attacked")
     values = {
-        **sasl_listeners("SASL", "WEAK"),
+        **sasl_listeners("SASL", "WEAK", "SECURE"),
+        **tls_settings(folder),
         **listener_settings("SASL", "SCRAM-SHA-512"),
-        **listener_settings("WEAK", "PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER"),
-        **unsecured("WEAK"),
         "connection.failed.authentication.delay.ms": "0",
     }
-    async with running_broker(tmp_path_factory.mktemp("attacked") / "data", **values) as running:
+    for listener in ("WEAK", "SECURE"):
+        values |= listener_settings(listener, "PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER")
+        values |= unsecured(listener)
+    values["listener.security.protocol.map"] = values["listener.security.protocol.map"].replace(
+        "SECURE:SASL_PLAINTEXT", "SECURE:SASL_SSL"
+    )
+    async with running_broker(folder / "data", **values) as running:
+        async with Admin(bootstrap_servers=servers(running, "PLAINTEXT")) as admin:
+            await admin.set_scram_password("alice", "alice-secret", ["SCRAM-SHA-256"])
         yield running
 
 
@@ -169,36 +181,40 @@ async def test_a_user_name_cannot_forge_lines_of_the_log(broker: Broker, caplog:
 
 
 def conversations() -> list[list[bytes]]:
-    """Frames of logins that fail: by each mechanism, in both versions of the handshake."""
+    """Frames of logins that fail: by each mechanism, in both versions of the handshake, of old and of new clients."""
 
-    def after(mechanism: str, version: int, message: bytes) -> list[bytes]:
-        handshake = frame(SaslHandshakeRequest(mechanism=mechanism), version)
-        bare = struct.pack(">i", len(message)) + message
-        token = bare if version == 0 else frame(SaslAuthenticateRequest(auth_bytes=message), 2)
-        return [handshake, token, token]
+    def after(mechanism: str, version: int, messages: tuple[bytes, ...]) -> list[bytes]:
+        tokens = [SaslAuthenticateRequest(auth_bytes=message) for message in messages]
+        if version == 0:
+            bare = [struct.pack(">i", len(message)) + message for message in messages]
+            return [frame(SaslHandshakeRequest(mechanism=mechanism), 0), *bare]
+        return [frame(SaslHandshakeRequest(mechanism=mechanism), 1), *(frame(token, 2) for token in tokens)]
 
     unsigned = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg":"RS256"}', b'{"sub":"eve"}'))
+    final = b"c=biws,r=abcdefghijkl,p=" + base64.b64encode(bytes(32))
     messages = {
-        "PLAIN": b"\0mallory\0attack-at-dawn",
-        "SCRAM-SHA-512": b"n,,n=mallory,r=abcdefghijkl,tokenauth=true",
-        "SCRAM-SHA-256": b"n,a=mallory,n=mallory,r=abcdefghijkl",
-        "OAUTHBEARER": b"n,,\x01auth=Bearer " + unsigned + b".AAAA\x01\x01",
+        "PLAIN": (b"\0mallory\0attack-at-dawn",) * 2,
+        "SCRAM-SHA-512": (b"n,,n=mallory,r=abcdefghijkl,tokenauth=true",) * 2,
+        "SCRAM-SHA-256": (b"n,a=alice,n=alice,r=abcdefghijkl", final),
+        "OAUTHBEARER": (b"n,,\x01auth=Bearer " + unsigned + b".AAAA\x01\x01", b"\x01"),
     }
-    found = [after(name, version, message) for name, message in messages.items() for version in (0, 1)]
     versions = frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
-    return [*found, *([versions, *one] for one in found)]
+    newer = versions[:6] + struct.pack(">h", NEWER_VERSION) + versions[8:]  # the client tries an older version then
+    found = [after(name, version, those) for name, those in messages.items() for version in (0, 1)]
+    return [[*before, *one] for one in found for before in ([], [versions], [newer, newer, versions])]
 
 
-def mutated(frames: list[bytes], rng: random.Random) -> bytes:
-    """The bytes of a conversation with some of them changed; sizes stay right in most cases."""
+def mutated(frames: list[bytes], rng: random.Random, wrong_sizes: float) -> bytes:
+    """The bytes of a conversation with some of them changed. wrong_sizes: how often a change may be in a size."""
     frames = [bytearray(one) for one in frames]  # type: ignore[misc]
+    changed = frames if rng.random() < 0.25 else [rng.choice(frames)]
     for _ in range(rng.randrange(1, 6)):
-        one: Any = frames[rng.randrange(len(frames))]
-        position = rng.randrange(0 if rng.random() < 0.05 else 4, len(one))
+        one: Any = rng.choice(changed)
+        position = rng.randrange(0 if rng.random() < wrong_sizes else 4, len(one))
         kind = rng.random()
         if kind < 0.6:
             one[position] = rng.randrange(256)
-        elif kind < 0.8:
+        elif kind < 0.8 and len(one) > 5:
             del one[position]
             one[:4] = struct.pack(">i", len(one) - 4)
         else:
@@ -209,32 +225,37 @@ def mutated(frames: list[bytes], rng: random.Random) -> bytes:
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-async def test_mutated_logins_get_nothing(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("listener", ["WEAK", "SECURE"], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+async def test_mutated_logins_get_nothing(broker: Broker, listener: str, caplog: pytest.LogCaptureFixture) -> None:
     """Behind each conversation is a request that only an authenticated client may make."""
     seed = chosen_seed(16)
     rng = random.Random(seed)
-    told = conversations()
+    told = [one[:end] for one in conversations() for end in (len(one) - 1, len(one))]  # the last token ends a login
     sentinel = frame(DescribeClusterRequest(), 0, SENTINEL)
+    tls = client_tls() if listener == "SECURE" else None
+    wrong_sizes = 0.05 if tls is None else 0  # a client with TLS cannot end the stream: the broker would wait for more
     frames = 0
-    wanted = count(1500, 50_000)
+    wanted = count(750, 25_000)
     while frames < wanted:
-        conversation = rng.choice(told)
-        frames += len(conversation)
-        await attack(servers(broker), mutated(conversation, rng) + sentinel)
+        frames += await attack(servers(broker, listener), mutated(rng.choice(told), rng, wrong_sizes) + sentinel, tls)
     assert "failed unexpectedly" not in caplog.text
-    assert all(one.principal is ANONYMOUS for one in broker.acceptors["WEAK"].connections)
-    async with wire_client(servers(broker)) as client:
+    assert all(one.principal is ANONYMOUS for one in broker.acceptors[listener].connections)
+    async with wire_client(servers(broker, listener), tls) as client:
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         assert (await client.call(SaslAuthenticateRequest(auth_bytes=PASSWORD), 2)).error_code == 0
 
 
-async def attack(address: str, data: bytes) -> None:
-    """Send bytes, end the stream, and check what comes back."""
-    async with wire_client(address) as client:
+async def attack(address: str, data: bytes, tls: ssl.SSLContext | None) -> int:
+    """Send bytes, end the stream, and check what comes back. Return how many frames the broker has read for certain."""
+    async with wire_client(address, tls) as client:
         client.send_raw(data)
-        client.writer.write_eof()
-        for answer in await rest(client, FRAMES_OF_AN_ATTACK):
-            if answer[:4] == struct.pack(">i", SENTINEL):
-                response: Message = decode_answer(answer, ApiKey.DESCRIBE_CLUSTER, 0)[1]
-                assert getattr(response, "error_code") == ErrorCode.ILLEGAL_SASL_STATE  # noqa: B009
+        if tls is None:
+            client.writer.write_eof()
+        answers = await rest(client, FRAMES_OF_AN_ATTACK)
+    for answer in answers:
+        if answer[:4] == struct.pack(">i", SENTINEL):
+            response: Message = decode_answer(answer, ApiKey.DESCRIBE_CLUSTER, 0)[1]
+            assert getattr(response, "error_code") == ErrorCode.ILLEGAL_SASL_STATE  # noqa: B009
     await asyncio.sleep(0)
+    # Without an answer, it has read the first frame if this was whole: the connection is closed because of it.
+    return len(answers) or (0 < struct.unpack_from(">i", data)[0] <= len(data) - 4)
