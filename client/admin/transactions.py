@@ -1,14 +1,15 @@
 """The part of the admin client for transactions (KIP-664): the state at the coordinators and at partition leaders.
 
 A transaction hangs if it is open in a partition and its coordinator does not know it: the last stable offset of the
-partition cannot advance. `abort_transaction` ends it in that partition, without the coordinator.
+partition cannot advance. `abort_transaction` ends it in that partition, without the coordinator. `fence_producers` has
+the coordinator abort a transaction that it knows.
 """
 
 import asyncio
 from collections.abc import Collection, Iterable
 
 from client.admin.base import AdminBase
-from client.admin.types import ActiveProducer, TransactionDescription, TransactionListing
+from client.admin.types import ActiveProducer, FencedProducer, TransactionDescription, TransactionListing
 from client.errors import KafkaError, UnsupportedApiError, error_for
 from client.options import refuse
 from client.producer.prepared_transaction import PreparedTransaction
@@ -19,6 +20,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -32,7 +34,7 @@ _ANY_DURATION = -1
 
 
 class TransactionAdmin(AdminBase):
-    """ListTransactions, DescribeTransactions, DescribeProducers, and WriteTxnMarkers for aborts."""
+    """ListTransactions, DescribeTransactions, DescribeProducers, InitProducerId and WriteTxnMarkers for aborts."""
 
     async def list_transactions(
         self,
@@ -133,6 +135,28 @@ class TransactionAdmin(AdminBase):
 
         results = await self._ask_coordinators(CoordinatorType.TRANSACTION, wanted, ask)
         return {wanted[name]: result for name, result in results.items()}
+
+    async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, FencedProducer | KafkaError]:
+        """Fence the producers of transactional ids, and abort their open transactions. Return the new epoch of each, or
+        its error.
+
+        A fenced producer fails at its next call with ProducerFencedError. As in Kafka, an id that its coordinator does
+        not know is created, and a new producer of the id is fenced, too. ConcurrentTransactionsError is raised if an
+        abort is not complete in time: a partition has no leader.
+        """
+
+        async def ask(node_id: int, connection: Connection, part: list[str]) -> dict[str, FencedProducer | KafkaError]:
+            async def fence(name: str) -> FencedProducer | KafkaError:
+                # The coordinator waits for its log for as long as this timeout. A new producer sets its own one.
+                request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=self._request_timeout_ms)
+                answer = await connection.call(request, InitProducerIdResponse)
+                if answer.error_code:
+                    return error_for(answer.error_code, context=f"transactional id {name}")
+                return FencedProducer(answer.producer_id, answer.producer_epoch)
+
+            return dict(zip(part, await asyncio.gather(*map(fence, part)), strict=True))
+
+        return await self._ask_coordinators(CoordinatorType.TRANSACTION, transactional_ids, ask)
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None

@@ -219,6 +219,13 @@ class TransactionDescription(NamedTuple):
     coordinator: int
 
 
+class FencedProducer(NamedTuple):
+    """The producer id of a transactional id, and the epoch that has fenced its producers."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class ActiveProducer(NamedTuple):
     """A producer in the state of a partition's leader. -1 stands for an unknown last sequence, for the coordinator
     epoch if there was no marker yet, and for the start offset if no transaction is open.
