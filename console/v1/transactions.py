@@ -1,12 +1,13 @@
-"""Transactions: by state and age, one transactional id, hanging ones, and the end of a hanging one.
+"""Transactions: by state and age, one transactional id, hanging ones, and the end of either.
 
-A hanging transaction is open in a partition, but its coordinator does not know it (KIP-664).
+A hanging transaction is open in a partition, but its coordinator does not know it (KIP-664). The partition's leader
+aborts it. The coordinator aborts the others, as if a new producer began with the same transactional id.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Annotated, Final
 
@@ -15,7 +16,7 @@ from pydantic import Field
 from client.admin.hanging_transactions import find_hanging
 from client.admin.types import ActiveProducer, TransactionDescription
 from client.consumer.offsets import LATEST
-from client.errors import TransactionalIdNotFoundError
+from client.errors import KafkaError, TransactionalIdNotFoundError
 from client.topic_partition import TopicPartition
 from console.rest.call import Call
 from console.rest.errors import NOT_AUTHORIZED, RestError, not_found
@@ -29,6 +30,8 @@ from security.acls.types import Operation, ResourceType
 OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 MAX_DESCRIBED: Final = 500
 """Open transactions whose age a list shows."""
+MAX_NAMED: Final = 20
+"""Partitions that the text about an abort names."""
 MAX_PARTITIONS: Final = 20_000
 """Partitions in which one search looks for hanging transactions."""
 SEARCH_S: Final = 15.0
@@ -74,6 +77,24 @@ class TransactionDetails(TransactionSummary):
     timeout_ms: int
     partitions: list[TransactionPartition]
     problems: list[str]
+
+
+class AbortTransaction(Asked):
+    """The producer whose transaction to abort, as it was shown. `dry_run`: only say what would happen."""
+
+    producer_id: Annotated[int, Field(ge=0)]
+    producer_epoch: Annotated[int, Field(ge=0, le=32767)]
+    dry_run: bool = False
+
+
+class AbortedTransaction(Answer):
+    """What an abort does, or has done."""
+
+    text: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """The epoch after the abort: producers with a lower one are fenced."""
 
 
 class HangingTransaction(Answer):
@@ -153,10 +174,7 @@ def _start(described: object) -> int | None:
 
 async def get_transaction(call: Call) -> TransactionDetails:
     """Describe a transactional id, and how far its open transaction holds back consumers."""
-    try:
-        found = await call.admin.describe_transaction(call.text("transactional_id"))
-    except TransactionalIdNotFoundError as error:
-        raise not_found(str(error)) from None
+    found = await _described(call)
     problems = Problems()
     seen = [one for one in found.partitions if call.sees_topic(one.topic)]
     partitions = await problems.bounded(_partitions(call, seen, found.producer_id), "The leaders of the partitions")
@@ -173,6 +191,49 @@ async def get_transaction(call: Call) -> TransactionDetails:
         partitions=partitions,
         problems=problems.sentences,
     )
+
+
+async def _described(call: Call) -> TransactionDescription:
+    try:
+        return await call.admin.describe_transaction(call.text("transactional_id"))
+    except TransactionalIdNotFoundError as error:
+        raise not_found(str(error)) from None
+
+
+async def abort_ongoing_transaction(call: Call) -> AbortedTransaction:
+    """Fence the producer of a transactional id and abort its transaction; with dry_run, only say what that does."""
+    asked: AbortTransaction = call.asked
+    found = await _described(call)
+    name, producer_id, epoch = found.transactional_id, found.producer_id, found.producer_epoch
+    if (found.state, producer_id, epoch) != ("Ongoing", asked.producer_id, asked.producer_epoch):
+        raise RestError(
+            409,
+            f"{name} has no open transaction of producer {asked.producer_id} (epoch {asked.producer_epoch}) any more: "
+            f"it is {found.state}, with producer {producer_id} (epoch {epoch})",
+        )
+    if not asked.dry_run:
+        fenced = (await call.admin.fence_producers([name]))[name]
+        if isinstance(fenced, KafkaError):
+            raise fenced
+        producer_id, epoch = fenced
+    fences, aborts = ("fences", "aborts") if asked.dry_run else ("has fenced", "has aborted")
+    return AbortedTransaction(
+        text=f"The coordinator of {name}, broker {found.coordinator}, {fences} producer {asked.producer_id} (epoch "
+        f"{asked.producer_epoch}) and {aborts} its transaction in {_named(call, found.partitions)}. If the producer "
+        "still runs, its next call fails (PRODUCER_FENCED), and it must be started again.",
+        transactional_id=name,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
+
+
+def _named(call: Call, partitions: Sequence[TopicPartition]) -> str:
+    """Return the names of partitions, as far as the sender may see them."""
+    names = [str(one) for one in partitions if call.sees_topic(one.topic)][:MAX_NAMED]
+    more = len(partitions) - len(names)
+    if more:
+        names.append(f"{more} more" if names else f"{more} partition{'' if more == 1 else 's'}")
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "no partition"
 
 
 async def _partitions(call: Call, names: Iterable[TopicPartition], producer_id: int) -> list[TransactionPartition]:
@@ -288,9 +349,18 @@ def _same(asked: AbortHanging, producers: Iterable[ActiveProducer]) -> ActivePro
 
 
 _DESCRIBE_TRANSACTION: Final = Right(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
+_TRANSACTION: Final = "/transactions/{transactional_id}"
 OPERATIONS: Final = (
     ApiOperation("GET", "/transactions", list_transactions, Right(Operation.DESCRIBE), Transactions),
-    ApiOperation("GET", "/transactions/{transactional_id}", get_transaction, _DESCRIBE_TRANSACTION, TransactionDetails),
+    ApiOperation("GET", _TRANSACTION, get_transaction, _DESCRIBE_TRANSACTION, TransactionDetails),
+    ApiOperation(
+        "POST",
+        f"{_TRANSACTION}/abort",
+        abort_ongoing_transaction,
+        Right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+        AbortedTransaction,
+        takes=AbortTransaction,
+    ),
     ApiOperation(
         "GET",
         "/hanging-transactions",

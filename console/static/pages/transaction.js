@@ -1,19 +1,24 @@
 // One transactional id: its producer, its open transaction, and what that holds back.
 
-import { address } from "../core/api.js";
+import { address, getSession } from "../core/api.js";
 import { h, replace } from "../core/dom.js";
 import { count, duration, time } from "../core/format.js";
 import { brokerLink, facts, pageHead, PARTITION, partitionName, problems } from "../core/parts.js";
 import { poll } from "../core/poll.js";
 import { setTitle } from "../core/router.js";
 import { Table } from "../core/table.js";
-import { age, stateBadge } from "./transactions.js";
+import { toast } from "../core/toast.js";
+import { abortDialog, age, stateBadge } from "./transactions.js";
 
 const PERIOD_MS = 3000;
 
 export async function show(root, view) {
   const { id } = view.params;
   setTitle(id);
+  const { may_change } = await getSession();
+  const path = address`/api/v1/transactions/${id}`;
+  const abort = h("button.danger", { onclick: () => abortDialog(`${path}/abort`, producer, `Abort the transaction of ${id}?`, null, done) }, "Abort…");
+  let producer;
   const [state, notes, head, note] = [h("span"), h("div"), h("div.card"), h("p.muted")];
   const table = new Table({
     caption: "Partitions of the open transaction", view, key: partitionName, nothing: "No partition waits for the end of a transaction.",
@@ -26,7 +31,9 @@ export async function show(root, view) {
     ],
   });
   async function load() {
-    const found = await view.get(address`/api/v1/transactions/${id}`);
+    const found = await view.get(path);
+    producer = { producer_id: found.producer_id, producer_epoch: found.producer_epoch };
+    abort.disabled = found.state !== "Ongoing";
     const isOpen = found.start_time_ms !== null;
     replace(state, stateBadge(found.state));
     replace(notes, problems(found.problems));
@@ -40,10 +47,14 @@ export async function show(root, view) {
       : "No transaction is open.");
     table.update(found.partitions);
   }
+  const done = () => {
+    toast(`The transaction of ${id} is aborted, and its producer is fenced.`);
+    return load();
+  };
   await load();
   poll(PERIOD_MS, load, view.signal, (error) => replace(notes, problems([error.message])));
   root.append(
-    pageHead(id, { crumbs: [{ href: "/transactions", text: "Transactions" }], badge: state }),
+    pageHead(id, { crumbs: [{ href: "/transactions", text: "Transactions" }], badge: state, actions: may_change && abort }),
     h("div.stack", notes, head, note, table.node),
   );
 }

@@ -9,13 +9,26 @@ import { poll } from "../core/poll.js";
 import { setQuery, setTitle } from "../core/router.js";
 import { searchField } from "../core/search.js";
 import { Table } from "../core/table.js";
-import { toast } from "../core/toast.js";
+import { attempt, toast } from "../core/toast.js";
 
 const PERIOD_MS = 3000;
 const KINDS = { Ongoing: "accent", PrepareCommit: "warn", PrepareAbort: "warn", PrepareEpochFence: "warn", Dead: "bad" };
 
 export const stateBadge = (state) => badge(state, KINDS[state] ?? "");
 export const age = (startMs) => (startMs === null ? "–" : duration(Math.max(0, Date.now() - startMs) / 1000));
+
+// Asks before an abort, with what the server says that it does. done: called after it.
+export const abortDialog = (path, asked, title, warning, done) => attempt(async () => {
+  const { text } = await post(path, { ...asked, dry_run: true });
+  formDialog({
+    title, action: "Abort the transaction", kind: "danger",
+    content: [h("p", text), h("p", "Its records cannot be committed afterwards. ", warning)],
+    submit: async () => {
+      await post(path, asked);
+      await done();
+    },
+  });
+});
 
 export async function show(root, view) {
   setTitle("Transactions");
@@ -95,25 +108,13 @@ function hanging(view, mayChange) {
     table.update(found.hanging);
     return [said, table.node];
   }
-  async function abort({ topic, partition, producer_id, producer_epoch, start_offset }) {
+  function abort({ topic, partition, producer_id, producer_epoch, start_offset }) {
     const asked = { topic, partition, producer_id, producer_epoch, start_offset };
-    const ask = (dry_run) => post("/api/v1/hanging-transactions:abort", { ...asked, dry_run });
-    let planned;
-    try {
-      planned = await ask(true);
-    } catch (error) {
-      toast(error.message, { kind: "bad" });
-      return;
-    }
-    formDialog({
-      title: `Abort the transaction of producer ${producer_id} in ${topic}-${partition}?`, action: "Abort the transaction", kind: "danger",
-      content: [h("p", planned.text), h("p", "Its records cannot be committed afterwards. Only abort it if its producer is gone.")],
-      submit: async () => {
-        await ask(false);
+    abortDialog("/api/v1/hanging-transactions:abort", asked, `Abort the transaction of producer ${producer_id} in ${topic}-${partition}?`,
+      "Only abort it if its producer is gone.", () => {
         toast("The transaction is aborted in", { link: { href: address`/topics/${topic}`, text: `${topic}-${partition}` } });
-        await search();
-      },
-    });
+        return search();
+      });
   }
   search();
   return h("section.stack",

@@ -41,6 +41,7 @@ PAGES = {
     "/brokers/0": "Configuration",
     "/brokers/0/log-levels": "Log levels",
     "/transactions": "Hanging transactions",
+    "/transactions/billing": "Since",
     "/security": "Users",
     "/security/acls": "ACLs",
     "/security/quotas": "Quotas",
@@ -69,7 +70,11 @@ async def pages(browser, tmp_path_factory):
             return not any(done.values())
 
         await until(is_committed, "the group has an offset")
-        yield ConsolePages(browser, rest)
+        async with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="billing") as producer:
+            await producer.begin_transaction()
+            await producer.send("orders", b"second")
+            await producer.flush()
+            yield ConsolePages(browser, rest)
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -1,7 +1,9 @@
 """The pages of transactions in a browser."""
 
+import asyncio
 import re
 
+import confluent_kafka
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
@@ -9,6 +11,7 @@ from playwright.async_api import expect
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from support.console_pages import LOOKS, accessibility_problems, overflow
+from support.deadlines import DEADLINE_S
 from support.hanging import write_hanging
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -51,6 +54,82 @@ async def test_an_open_transaction_is_listed_and_described(console, producer, lo
         await expect(page.get_by_text("the coordinator aborts it 15 min after its start")).to_be_visible()
         assert await overflow(page) <= 0
         assert await accessibility_problems(page) == []
+
+
+def librdkafka_producer(servers, transactional_id, topic):
+    """A producer of librdkafka with one committed record, and one in an open transaction."""
+    made = confluent_kafka.Producer({"bootstrap.servers": servers, "transactional.id": transactional_id})
+    made.init_transactions(DEADLINE_S)
+    for value in (b"kept", b"lost"):
+        made.begin_transaction()
+        made.produce(topic, value, partition=0)
+        if value == b"kept":
+            made.commit_transaction(DEADLINE_S)
+    made.flush(DEADLINE_S)
+    return made
+
+
+def committed_values(servers, topic):
+    """The last stable offset, and what a consumer of librdkafka with read_committed reads up to it."""
+    options = {"group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers} | options)
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        values = []
+        while not (message := consumer.poll(DEADLINE_S)).error():
+            values.append(message.value())
+        assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+        return message.offset(), values
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_an_ongoing_transaction_is_explained_and_aborted(console, broker, look):
+    servers, name = broker.bootstrap_servers, f"shipping-{look}"
+    async with Admin(bootstrap_servers=servers) as admin:
+        await admin.create_topic(name, partitions=1)
+        producer = await asyncio.to_thread(librdkafka_producer, servers, name, name)
+        found = await admin.describe_transaction(name)
+    assert await asyncio.to_thread(committed_values, servers, name) == (2, [b"kept"])
+    async with console.at(f"/transactions/{name}", **LOOKS[look]) as page:
+        await page.get_by_role("button", name="Abort…").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("heading")).to_have_text(f"Abort the transaction of {name}?")
+        fenced = f"fences producer {found.producer_id} (epoch {found.producer_epoch})"
+        await expect(dialog).to_contain_text(f"{fenced} and aborts its transaction in {name}-0.")
+        await expect(dialog).to_contain_text("its next call fails (PRODUCER_FENCED)")
+        assert await overflow(page) <= 0
+        assert await accessibility_problems(page) == []
+        await dialog.get_by_role("button", name="Cancel").click()
+        await expect(page.get_by_text("the coordinator aborts it 1 min after its start")).to_be_visible()
+        await page.get_by_role("button", name="Abort…").click()
+        await dialog.get_by_role("button", name="Abort the transaction").click()
+        await expect(
+            page.get_by_text(f"The transaction of {name} is aborted, and its producer is fenced.")
+        ).to_be_visible()
+        await expect(page.get_by_text("No transaction is open.")).to_be_visible()
+        await expect(page.get_by_role("button", name="Abort…")).to_be_disabled()
+    with pytest.raises(confluent_kafka.KafkaException) as caught:
+        await asyncio.to_thread(producer.commit_transaction, DEADLINE_S)
+    assert caught.value.args[0].fatal()
+    assert await asyncio.to_thread(committed_values, servers, name) == (4, [b"kept"])
+
+
+async def test_a_transaction_that_ends_meanwhile_is_not_aborted(console, broker, producer):
+    async with (
+        Producer(transactional_id="quick", bootstrap_servers=broker.bootstrap_servers) as quick,
+        console.at("/transactions/quick", allowed_error="409") as page,
+    ):
+        await expect(page.get_by_role("button", name="Abort…")).to_be_disabled()
+        await quick.begin_transaction()
+        await quick.send("orders", b"kept", partition=0)
+        await quick.flush()
+        await page.get_by_role("button", name="Abort…").click()
+        await quick.commit_transaction()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_role("button", name="Abort the transaction").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("quick has no open transaction")
 
 
 async def test_an_unknown_transactional_id_is_said(console):
