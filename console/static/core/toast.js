@@ -4,14 +4,15 @@ import { h } from "./dom.js";
 
 const VISIBLE_MS = 8000;
 
-// kind: "good" or "bad". link: { href, text }. undo: a function. Errors stay until they are closed.
-export function toast(text, { kind = "good", link = null, undo = null } = {}) {
+// kind: "good" or "bad". link: { href, text }. undo: an action; undone: what is said after it. Errors stay until they are
+// closed.
+export function toast(text, { kind = "good", link = null, undo = null, undone = null } = {}) {
   const close = () => node.remove();
   const node = h(
     "div.toast",
     { "data-kind": kind },
     h("div.text", text, link && [" ", h("a", { href: link.href, onclick: close }, link.text)]),
-    undo && h("button", { onclick: () => (close(), undo()) }, "Undo"),
+    undo && h("button", { onclick: () => (close(), attempt(undo, undone)) }, "Undo"),
     h("button.quiet", { "aria-label": "Close", onclick: close }, "×"),
   );
   document.getElementById("toasts").append(node);

@@ -128,29 +128,101 @@ async def test_a_created_topic_is_taken_back(console, admin):
     assert "mistake" not in await admin.list_topics()
 
 
-async def test_several_topics_are_configured_and_deleted(console, admin):
-    for number in range(3):
-        await admin.create_topic(f"several-{number}", 1)
-    async with console.at("/topics?q=several") as page:
-        for number in range(3):
-            await page.get_by_label(f"Select several-{number}").check()
-        selection = page.get_by_role("group", name="Selected topics")
+POLICIES = {"": {}, "own": {"cleanup.policy": "compact,delete"}, "same": {"cleanup.policy": "compact"}}
+"""What is set for some topics, by the ends of their names."""
+
+
+async def several_topics(admin, name):
+    """Create these topics."""
+    for end, settings in POLICIES.items():
+        await admin.create_topic(f"{name}-{end}", 1, configs=settings)
+
+
+async def choose(page, name, *ends):
+    """Choose some of these topics. Returns the part of the page that says what can be done with them."""
+    for end in ends:
+        await page.get_by_label(f"Select {name}-{end}", exact=True).check()
+    return page.get_by_role("group", name="Selected topics")
+
+
+async def policies(console, name):
+    """What is set for these topics."""
+    return {end: await rest_settings(console, f"{name}-{end}") for end in POLICIES}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_several_topics_are_configured_after_their_differences_and_as_before_after_undo(console, admin, look):
+    name = f"several-{look}"
+    await several_topics(admin, name)
+    async with console.at(f"/topics?q={name}", **LOOKS[look]) as page:
+        selection = await choose(page, name, *POLICIES)
         await expect(selection).to_contain_text("3 topics selected")
         await selection.get_by_role("button", name="Configure…").click()
         dialog = page.get_by_role("dialog")
         await dialog.get_by_label("Setting").select_option("cleanup.policy")
         await dialog.get_by_label("Value", exact=True).fill("compact")
+        await expect(dialog.get_by_text("Changes 2 of 3 topics.")).to_be_visible()
+        changes = dialog.get_by_role("group", name="What changes")
+        await expect(changes.locator("code")).to_have_text([f"{name}-", f"{name}-own"])
+        after = "After: + cleanup.policy=compact "
+        await expect(changes.locator("p")).to_have_text(
+            ["Before: − cleanup.policy=delete inherited ", after, "Before: − cleanup.policy=compact,delete ", after]
+        )
+        assert await overflow(page) <= 0
+        assert await accessibility_problems(page) == []
+        assert await policies(console, name) == POLICIES
         await dialog.get_by_role("button", name="Apply").click()
-        await expect(page.get_by_text("cleanup.policy of 3 topics is compact now.")).to_be_visible()
-        assert await rest_settings(console, "several-2") == {"cleanup.policy": "compact"}
+        await expect(page.get_by_text("cleanup.policy of 2 topics is compact now.")).to_be_visible()
+        assert await policies(console, name) == dict.fromkeys(POLICIES, POLICIES["same"])
         await expect(selection).to_be_hidden()
-        await page.get_by_label("Select several-0").check()
-        await page.get_by_label("Select several-1").check()
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("cleanup.policy of 2 topics is as before.")).to_be_visible()
+        assert await policies(console, name) == POLICIES
+
+
+async def test_a_setting_of_several_topics_is_reset_and_a_topic_that_is_gone_is_named(console, admin):
+    await several_topics(admin, "reset")
+    async with console.at("/topics?q=reset", allowed_error="404") as page:
+        selection = await choose(page, "reset", *POLICIES)
+        await selection.get_by_role("button", name="Configure…").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Setting").select_option("cleanup.policy")
+        await dialog.get_by_label("Reset").check()
+        await expect(dialog.get_by_text("Changes 2 of 3 topics.")).to_be_visible()
+        await expect(dialog.locator(".added")).to_have_text(["After: + cleanup.policy=delete inherited "] * 2)
+        await admin.delete_topics(["reset-own"])
+        await dialog.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text("1 topic failed. reset-own: ")).to_be_visible()
+        await expect(page.get_by_text("cleanup.policy of 1 topic was reset.")).to_be_visible()
+        assert await rest_settings(console, "reset-same") == {}
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("cleanup.policy of 1 topic is as before.")).to_be_visible()
+        assert await rest_settings(console, "reset-same") == POLICIES["same"]
+
+
+async def test_what_changes_nothing_is_not_applied(console, admin):
+    await admin.create_topic("steady", 1)
+    async with console.at("/topics?q=steady") as page:
+        await page.get_by_label("Select steady").check()
+        await page.get_by_role("button", name="Configure…").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Reset").check()
+        await expect(dialog.get_by_text("Changes 0 of 1 topic.")).to_be_visible()
+        await dialog.get_by_role("button", name="Apply").click()
+        await expect(dialog.get_by_role("alert")).to_have_text("Nothing changes.")
+
+
+async def test_several_topics_are_deleted(console, admin):
+    for number in range(3):
+        await admin.create_topic(f"gone-{number}", 1)
+    async with console.at("/topics?q=gone") as page:
+        selection = await choose(page, "gone", 0, 1)
+        dialog = page.get_by_role("dialog")
         await selection.get_by_role("button", name="Delete…").click()
         await dialog.get_by_role("textbox").fill("delete 2")
         await dialog.get_by_role("button", name="Delete 2 topics").click()
         await expect(page.get_by_text("2 topics deleted.")).to_be_visible()
-        await expect(page.locator("tbody th a")).to_have_text(["several-2"])
+        await expect(page.locator("tbody th a")).to_have_text(["gone-2"])
 
 
 async def test_the_palette_finds_topics_and_creates_one(console, admin):

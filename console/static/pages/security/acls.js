@@ -5,7 +5,7 @@ import { field, formDialog } from "../../core/dialog.js";
 import { h, options, replace, textInput } from "../../core/dom.js";
 import { plural } from "../../core/format.js";
 import { badge } from "../../core/parts.js";
-import { attempt, toast } from "../../core/toast.js";
+import { toast } from "../../core/toast.js";
 import { actionColumn, addButton, added, buttons, listing, option } from "./listing.js";
 
 const FIELDS = ["resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission"];
@@ -61,7 +61,7 @@ export async function show(root, view, may, addActions) {
           await request("DELETE", withQuery(path, only(acl)));
           gone.push(acl);
         }
-        toast(`${plural(gone.length, "ACL")} deleted.`, { undo: () => attempt(async () => (await create(gone), list.ask()), `${plural(gone.length, "ACL")} restored.`) });
+        toast(`${plural(gone.length, "ACL")} deleted.`, { undo: async () => (await create(gone), list.ask()), undone: `${plural(gone.length, "ACL")} restored.` });
         list.ask();
       },
     });

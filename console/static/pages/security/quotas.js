@@ -4,7 +4,7 @@ import { get, post } from "../../core/api.js";
 import { field, formDialog } from "../../core/dialog.js";
 import { h, options, replace } from "../../core/dom.js";
 import { bytes, count } from "../../core/format.js";
-import { attempt, toast } from "../../core/toast.js";
+import { toast } from "../../core/toast.js";
 import { actionColumn, addButton, added, buttons, listing } from "./listing.js";
 
 const perSecond = (unit) => (value) => `${count(value)} ${unit}/s`;
@@ -44,7 +44,7 @@ export async function show(root, view, may, addActions) {
     const send = (quotas) => post("/api/v1/quotas:alter", { ...entityOf(entity), quotas });
     await send(values);
     const old = Object.fromEntries(Object.keys(values).map((key) => [key, before[key] ?? null]));
-    toast(`The quotas of ${named(entity)} are changed.`, { undo: () => attempt(async () => (await send(old), list.ask()), `The quotas of ${named(entity)} are as before.`) });
+    toast(`The quotas of ${named(entity)} are changed.`, { undo: async () => (await send(old), list.ask()), undone: `The quotas of ${named(entity)} are as before.` });
     list.ask();
   }
 

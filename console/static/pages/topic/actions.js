@@ -5,7 +5,7 @@ import { confirmDialog, field, formDialog } from "../../core/dialog.js";
 import { h, options, replace } from "../../core/dom.js";
 import { count, plural } from "../../core/format.js";
 import { toast } from "../../core/toast.js";
-import { alter } from "./configuration.js";
+import { alter, difference, ownValue } from "./configuration.js";
 import { check, control } from "./settings.js";
 
 const AT_ONCE = 4;
@@ -13,20 +13,22 @@ const AT_ONCE = 4;
 // Runs act(topic) for each, some at once. Returns the errors by the topic's name.
 async function forEach(topics, act) {
   const left = [...topics];
-  const errors = [];
+  const failed = new Map();
   const work = async () => {
     for (let one = left.shift(); one; one = left.shift()) {
-      await act(one).catch((error) => errors.push(`${one.name}: ${error.message}`));
+      await act(one).catch((error) => failed.set(one.name, error.message));
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  return errors;
+  return failed;
 }
 
-function report(errors, all, done) {
-  if (errors.length === all) throw new Error(errors.slice(0, 3).join("; "));
-  if (errors.length) toast(`${plural(errors.length, "topic")} failed. ${errors.slice(0, 3).join("; ")}`, { kind: "bad" });
-  if (all > errors.length) toast(done(all - errors.length));
+// all: how many there were. done(number): what to say about those that have not failed. options: of its toast.
+function report(failed, all, done, options) {
+  const reasons = [...failed].slice(0, 3).map((one) => one.join(": ")).join("; ");
+  if (failed.size === all) throw new Error(reasons);
+  if (failed.size) toast(`${plural(failed.size, "topic")} failed. ${reasons}`, { kind: "bad" });
+  if (done) toast(done(all - failed.size), options);
 }
 
 // topics: { name, partitions }. done: called when at least one is deleted.
@@ -44,8 +46,8 @@ export function deleteTopics(topics, done) {
     action: isOne ? "Delete topic" : `Delete ${plural(topics.length, "topic")}`,
     typed: isOne ? name : `delete ${topics.length}`,
     async submit() {
-      const errors = await forEach(topics, async (one) => request("DELETE", await cluster(address`/topics/${one.name}`)));
-      report(errors, topics.length, (number) => (isOne ? `Topic ${name} was deleted.` : `${plural(number, "topic")} deleted.`));
+      const failed = await forEach(topics, async (one) => request("DELETE", await cluster(address`/topics/${one.name}`)));
+      report(failed, topics.length, (number) => (isOne ? `Topic ${name} was deleted.` : `${plural(number, "topic")} deleted.`));
       done();
     },
   });
@@ -71,29 +73,52 @@ export function addPartitions({ name, partitions }, done) {
 
 export async function configureTopics(topics, done) {
   const { settings } = await get("/api/v1/topic-settings");
+  const known = [];
+  const unknown = await forEach(topics, async ({ name }) => known.push({ name, ...(await get(address`/api/v1/topics/${name}/settings`)) }));
+  report(unknown, topics.length);
+  known.sort((a, b) => (a.name < b.name ? -1 : 1));
   const choice = h("select", { onchange: draw }, options(settings.map((one) => one.name)));
   choice.value = "retention.ms";
   const reset = h("input", { type: "checkbox", onchange: () => draw() });
   const place = h("div");
+  const said = h("p.muted", { role: "status" });
+  const differences = h("div.stack.choices", { role: "group", "aria-label": "What changes", tabindex: "0" });
   let input;
   formDialog({
-    title: `Configure ${plural(topics.length, "topic")}`,
-    action: "Apply",
-    content: [
-      field("Setting", choice), h("label", reset, " Reset: the topics get the brokers' value"), place,
-      h("p.muted.small", `Topics: ${topics.slice(0, 8).map((one) => one.name).join(", ")}${topics.length > 8 ? ` and ${topics.length - 8} more` : ""}`),
-    ],
+    title: `Configure ${plural(known.length, "topic")}`,
+    action: "Apply", large: true,
+    content: [field("Setting", choice), h("label", reset, " Reset: the topics get the brokers' value"), place, said, differences],
     async submit() {
-      const to = reset.checked ? null : input.value.trim();
-      const errors = await forEach(topics, (one) => alter(one.name, choice.value, to));
-      report(errors, topics.length, (number) => `${choice.value} of ${plural(number, "topic")} ${to === null ? "was reset" : `is ${to} now`}.`);
+      const [name, to, changed] = [choice.value, value(), changing()];
+      if (!changed.length) throw new Error("Nothing changes.");
+      const failed = await forEach(changed, (one) => alter(one.name, name, to));
+      const back = changed.filter((one) => !failed.has(one.name));
+      const of = (number) => `${name} of ${plural(number, "topic")}`;
+      report(failed, changed.length, (number) => `${of(number)} ${to === null ? "was reset" : `is ${to} now`}.`, {
+        undo: async () => report(await forEach(back, (one) => alter(one.name, name, ownValue(one.row))), back.length, (number) => `${of(number)} is as before.`),
+      });
       done();
     },
   });
+  function value() {
+    return reset.checked ? null : input.value.trim();
+  }
+  // The topics that get another value, or one of their own, with the row of the setting.
+  function changing() {
+    return known.map((one) => ({ name: one.name, row: one.settings.find((each) => each.name === choice.value) ?? { name: choice.value, value: null, inherited: null } }))
+      .filter(({ row }) => ownValue(row) !== value());
+  }
   function draw() {
     const rule = settings.find((one) => one.name === choice.value);
     input = control(rule, rule.default);
-    replace(place, reset.checked ? h("p.help", rule.documentation) : field("Value", input, { help: rule.documentation, check: (value) => check(rule, value) }));
+    input.addEventListener("input", compare);
+    replace(place, reset.checked ? h("p.help", rule.documentation) : field("Value", input, { help: rule.documentation, check: (text) => check(rule, text) }));
+    compare();
+  }
+  function compare() {
+    const changed = changing();
+    replace(said, `Changes ${changed.length} of ${plural(known.length, "topic")}.`);
+    replace(differences, changed.map(({ name, row }) => h("div", h("code", name), difference(row, value()))));
   }
   draw();
 }

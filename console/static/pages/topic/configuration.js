@@ -8,10 +8,12 @@ import { badge } from "../../core/parts.js";
 import { setQuery } from "../../core/router.js";
 import { searchField } from "../../core/search.js";
 import { Table } from "../../core/table.js";
-import { attempt, toast } from "../../core/toast.js";
+import { toast } from "../../core/toast.js";
 import { SOURCES, check, control, meaning } from "./settings.js";
 
 const isOwn = (row) => row.source === "DYNAMIC_TOPIC_CONFIG";
+// What was set for the topic itself; null: nothing.
+export const ownValue = (row) => (isOwn(row) ? row.value : null);
 
 export async function show(root, view, topic) {
   const [{ may_change }, first] = await Promise.all([getSession(), load()]);
@@ -44,11 +46,11 @@ export async function show(root, view, topic) {
 
   function change(name, isReset) {
     const row = settings.find((one) => one.name === name);
-    const before = isOwn(row) ? row.value : null;
+    const before = ownValue(row);
     changeDialog(topic.name, row, isReset, async (to) => {
       await apply(row, to);
       toast(to === null ? `${row.name} of ${topic.name} was reset.` : `${row.name} of ${topic.name} is ${to} now.`, {
-        undo: () => attempt(() => apply(row, before), `${row.name} of ${topic.name} is as before.`),
+        undo: () => apply(row, before), undone: `${row.name} of ${topic.name} is as before.`,
       });
     });
   }
@@ -83,8 +85,8 @@ function columns(mayChange, change) {
 function changeDialog(topic, row, isReset, submit) {
   const input = control(row.rule, row.value);
   const diff = h("div", { role: "status" });
-  const after = () => (isReset ? row.inherited : input.value.trim());
-  const draw = () => replace(diff, difference(row.name, row.value, after(), isReset));
+  const after = () => (isReset ? null : input.value.trim());
+  const draw = () => replace(diff, difference(row, after()) ?? h("p.muted", "Nothing changes."));
   input.addEventListener("input", draw);
   draw();
   const dialog = formDialog({
@@ -95,17 +97,16 @@ function changeDialog(topic, row, isReset, submit) {
       !isReset && field(`Value for topic ${topic}`, input, { help: row.rule?.choices ? row.rule.choices.join(", ") : null, check: (value) => check(row.rule, value) }),
       diff,
     ],
-    submit: () => submit(isReset ? null : after()),
+    submit: () => submit(after()),
   });
   if (!isReset) input.focus();
   return dialog;
 }
 
-// What a change does, as lines taken away and added.
-function difference(name, before, after, isReset = false) {
-  if (!isReset && before === after) return h("p.muted", "Nothing changes.");
-  const told = (value) => (value === null ? "the brokers' value" : value || "(empty)");
-  return h("div.diff.mono",
-    h("p.removed", h("span.visually-hidden", "Before: "), `− ${name}=${told(before)} `, h("span.muted", meaning(name, before))),
-    h("p.added", h("span.visually-hidden", "After: "), `+ ${name}=${told(after)} `, h("span.muted", isReset ? "inherited " : "", meaning(name, after))));
+// What a new value does (null: a reset), as lines taken away and added; null if nothing changes.
+export function difference(row, to) {
+  if (to === ownValue(row)) return null;
+  const line = (kind, when, sign, value, isInherited) => h(`p.${kind}`, h("span.visually-hidden", `${when}: `),
+    `${sign} ${row.name}=${value === null ? "the brokers' value" : value || "(empty)"} `, h("span.muted", isInherited && "inherited ", meaning(row.name, value)));
+  return h("div.diff.mono", line("removed", "Before", "−", row.value, !isOwn(row)), line("added", "After", "+", to ?? row.inherited, to === null));
 }
