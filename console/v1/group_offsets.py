@@ -85,9 +85,24 @@ class AskedChange(Asked):
 
 
 class ChangedOffsets(Answer):
-    """How many committed offsets were changed or deleted."""
+    """How many committed offsets were changed."""
 
     changed: int
+
+
+class DeletedOffset(Answer):
+    """A committed offset that is gone."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class DeletedOffsets(Answer):
+    """The committed offsets that were deleted."""
+
+    changed: int
+    offsets: list[DeletedOffset]
 
 
 async def plan_offsets(call: Call) -> OffsetPlan:
@@ -126,11 +141,14 @@ async def plan_offsets(call: Call) -> OffsetPlan:
 
 
 async def apply_offsets(call: Call) -> ChangedOffsets:
-    """Commit the offsets of a plan. 409 while the group has members, or if an offset has changed since the plan."""
+    """Commit the offsets of a plan. 409 while the group has members, or if an offset has changed since the plan.
+
+    A group without members and offsets may be gone: this creates it again, to restore offsets that were deleted.
+    """
     asked: AskedChange = call.asked
     group_id = call.text("group_id")
     _require_topics(call, {one.topic for one in asked.offsets})
-    await _require_empty(call.admin, group_id)
+    await _require_empty(call.admin, group_id, may_be_gone=True)
     committed = await call.admin.list_group_offsets(group_id)
     for one in asked.offsets:
         partition = TopicPartition(one.topic, one.partition)
@@ -144,15 +162,21 @@ async def apply_offsets(call: Call) -> ChangedOffsets:
     return ChangedOffsets(changed=len(new))
 
 
-async def delete_offsets(call: Call) -> ChangedOffsets:
+async def delete_offsets(call: Call) -> DeletedOffsets:
     """Delete the committed offsets of a topic. 409 while a member of the group is subscribed to it."""
     group_id, topic = call.text("group_id"), call.topic_name
     _require_topics(call, [topic])
-    partitions = [one for one in await call.admin.list_group_offsets(group_id) if one.topic == topic]
-    if not partitions:
+    committed = await call.admin.list_group_offsets(group_id)
+    offsets = [
+        DeletedOffset(topic=topic, partition=partition.partition, offset=one.offset)
+        for partition, one in sorted(committed.items())
+        if partition.topic == topic
+    ]
+    if not offsets:
         raise RestError(404, f"group {group_id} has no committed offsets of topic {topic}")
+    partitions = [TopicPartition(topic, one.partition) for one in offsets]
     _raise_first(group_id, (await call.admin.delete_group_offsets(group_id, partitions)).values())
-    return ChangedOffsets(changed=len(partitions))
+    return DeletedOffsets(changed=len(offsets), offsets=offsets)
 
 
 async def delete_group(call: Call) -> None:
@@ -161,9 +185,11 @@ async def delete_group(call: Call) -> None:
     _raise_first(group_id, (await call.admin.delete_groups([group_id])).values())
 
 
-async def _require_empty(admin: Admin, group_id: str) -> None:
+async def _require_empty(admin: Admin, group_id: str, *, may_be_gone: bool = False) -> None:
     found = (await admin.describe_groups([group_id]))[group_id]
     if isinstance(found, GroupIdNotFoundError):
+        if may_be_gone:
+            return
         raise RestError(404, f"there is no group {group_id}")
     if isinstance(found, KafkaError):
         raise found
@@ -257,6 +283,6 @@ _GROUP: Final = "/groups/{group_id}"
 OPERATIONS: Final = (
     ApiOperation("POST", f"{_GROUP}/offsets:plan", plan_offsets, _READ_GROUP, OffsetPlan, takes=AskedPlan),
     ApiOperation("POST", f"{_GROUP}/offsets:apply", apply_offsets, _READ_GROUP, ChangedOffsets, takes=AskedChange),
-    ApiOperation("DELETE", f"{_GROUP}/offsets/{{topic_name}}", delete_offsets, _DELETE_GROUP, ChangedOffsets),
+    ApiOperation("DELETE", f"{_GROUP}/offsets/{{topic_name}}", delete_offsets, _DELETE_GROUP, DeletedOffsets),
     ApiOperation("DELETE", _GROUP, delete_group, _DELETE_GROUP, status=204),
 )

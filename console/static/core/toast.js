@@ -12,11 +12,16 @@ export function toast(text, { kind = "good", link = null, undo = null, undone = 
     "div.toast",
     { "data-kind": kind },
     h("div.text", text, link && [" ", h("a", { href: link.href, onclick: close }, link.text)]),
-    undo && h("button", { onclick: () => (close(), attempt(undo, undone)) }, "Undo"),
+    undo && h("button", { onclick: () => (close(), attempt(() => undo().catch(unlessLeft), undone)) }, "Undo"),
     h("button.quiet", { "aria-label": "Close", onclick: close }, "×"),
   );
   document.getElementById("toasts").append(node);
   if (kind !== "bad") setTimeout(close, VISIBLE_MS);
+}
+
+// A page that has been left cannot be drawn again, which does not keep an action from being undone.
+function unlessLeft(error) {
+  if (error.name !== "AbortError") throw error;
 }
 
 // Runs an action and says what went wrong. Returns whether it succeeded.

@@ -31,39 +31,42 @@ export async function show(root, view) {
 
 // -- configuration ------------------------------------------------------------------------------------------------------
 
+const SCOPES = { broker: "DYNAMIC_BROKER_CONFIG", all: "DYNAMIC_DEFAULT_BROKER_CONFIG" };
+const scopeOf = (one) => Object.keys(SCOPES).find((scope) => SCOPES[scope] === one.source);
+
 async function configuration({ id, path, view, mayChange, of }) {
   const cluster_path = await cluster("/broker-configs:alter");
-  const shown = settingsList({ view, mayChange, edit, reset, canReset: (one) => scopeOf(one) !== null });
+  const shown = settingsList({ view, mayChange, edit, reset, canReset: scopeOf });
   const load = async () => shown.update((await of("settings")).settings);
-  const scopeOf = (one) => ({ DYNAMIC_BROKER_CONFIG: "broker", DYNAMIC_DEFAULT_BROKER_CONFIG: "all" })[one.source] ?? null;
 
-  async function alter(scope, change) {
+  async function alter(name, scope, value) {
     const where = scope === "all" ? cluster_path : `${path}/configs:alter`;
-    await post(where, { data: [change], validate_only: true });
-    await post(where, { data: [change] });
+    const data = [value === null ? { name, operation: "DELETE" } : { name, value }];
+    await post(where, { data, validate_only: true });
+    await post(where, { data });
     await load();
+  }
+
+  // value: null removes that of the scope. A hidden value cannot be restored.
+  async function change({ name, synonyms }, scope, value, said) {
+    const before = synonyms.find((one) => one.name === name && one.source === SCOPES[scope]);
+    await alter(name, scope, value);
+    toast(said, before?.value === null ? {} : { undo: () => alter(name, scope, before?.value ?? null), undone: `${name} is as before.` });
   }
 
   function edit(one) {
     editDialog(one, {
       scopes: [{ value: "broker", text: `Broker ${id} only` }, { value: "all", text: "All brokers" }],
-      apply: async (value, scope) => {
-        await alter(scope, { name: one.name, value });
-        toast(`${one.name} is ${one.is_sensitive ? "changed" : value} on ${scope === "all" ? "all brokers" : `broker ${id}`} now.`);
-      },
+      apply: (value, scope) => change(one, scope, value, `${one.name} is ${one.is_sensitive ? "changed" : value} on ${scope === "all" ? "all brokers" : `broker ${id}`} now.`),
     });
   }
 
   function reset(one) {
-    const scope = scopeOf(one);
     const next = one.synonyms.find((each) => each.source !== one.source);
     confirmDialog({
       title: `Reset ${one.name}?`, action: "Reset",
       consequence: `The value ${one.value ?? ""} that is set for ${sourceOf(one.source)} is removed. ${next ? `Then ${next.value ?? "a hidden value"} applies (${sourceOf(next.source)}).` : "Then the default applies."}`,
-      submit: async () => {
-        await alter(scope, { name: one.name, operation: "DELETE" });
-        toast(`${one.name} is reset.`);
-      },
+      submit: () => change(one, scopeOf(one), null, `${one.name} is reset.`),
     });
   }
 
@@ -180,10 +183,21 @@ async function logLevels({ id, view, mayChange, of }) {
     const has = words.matcher();
     table.update(Object.entries(levels).filter(([name]) => has(name)));
   };
-  async function set(logger, level) {
-    await attempt(() => post(address`/api/v1/brokers/${id}/log-levels`, { data: [{ logger, level }] }), level ? `${logger} logs ${level} now, until the broker stops.` : `${logger} has the level of the logger above it now.`);
+  const send = (logger, level) => post(address`/api/v1/brokers/${id}/log-levels`, { data: [{ logger, level }] });
+  async function load() {
     ({ levels } = await of("log-levels"));
     draw();
+  }
+  async function set(logger, level) {
+    const before = levels[logger];
+    // Brokers do not tell whether a level is the logger's own: if it is that of the logger above it, Undo removes it.
+    const above = logger === "root" ? null : levels[Object.keys(levels).filter((one) => logger.startsWith(`${one}.`)).pop() ?? "root"];
+    if (await attempt(() => send(logger, level))) {
+      toast(level ? `${logger} logs ${level} now, until the broker stops.` : `${logger} has the level of the logger above it now.`, {
+        undo: async () => (await send(logger, before === above ? null : before), load()), undone: `${logger} logs ${before} again.`,
+      });
+    }
+    await load();
   }
   view.onquery = draw;
   draw();

@@ -1,6 +1,6 @@
 // One group: members with their partitions, lag, timeline, reset of offsets.
 
-import { address, get, getSession, request } from "../core/api.js";
+import { address, get, getSession, post, request } from "../core/api.js";
 import { confirmDialog, field, formDialog } from "../core/dialog.js";
 import { h, options, replace } from "../core/dom.js";
 import { count, NOTHING, plural, rate } from "../core/format.js";
@@ -114,8 +114,12 @@ function deleteOffsets(group, path) {
     ],
     submit: async (form) => {
       const topic = form.get("topic");
-      const { changed } = await request("DELETE", path + address`/offsets/${topic}`);
-      toast(`${plural(changed, "committed offset")} of ${topic} deleted.`, { link: { href: address`/groups/${group.group_id}/lag`, text: "Show lag" } });
+      const { offsets } = await request("DELETE", path + address`/offsets/${topic}`);
+      const said = `${plural(offsets.length, "committed offset")} of ${topic}`;
+      toast(`${said} deleted.`, {
+        link: { href: address`/groups/${group.group_id}/lag`, text: "Show lag" },
+        undo: () => post(`${path}/offsets:apply`, { offsets: offsets.map((one) => ({ ...one, current: null })) }), undone: `${said} restored.`,
+      });
     },
   });
 }

@@ -10,6 +10,7 @@ from client.admin.admin import Admin
 from ottla import testing
 from support.console_pages import LOOKS, accessibility_problems, console_pages, overflow
 from support.deadlines import DEADLINE_S
+from support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -83,6 +84,89 @@ async def test_a_setting_is_changed_after_its_difference_was_shown_and_reset(con
         await expect(setting.locator("summary")).to_contain_text("default")
 
 
+NAME = "log.cleaner.backoff.ms"
+
+
+async def asked(page, action):
+    """Ask for a change of the setting on the page of a broker. Returns the dialog."""
+    setting = page.locator(f'details[data-name="{NAME}"]')
+    if await setting.get_attribute("open") is None:
+        await setting.locator("summary").click()
+    await setting.get_by_role("button", name=action).click()
+    return page.get_by_role("dialog")
+
+
+async def change(page, value, scope):
+    """Give the setting a value."""
+    dialog = await asked(page, "Change…")
+    await dialog.get_by_label("New value").fill(value)
+    await dialog.get_by_label("Where").select_option(scope)
+    await dialog.get_by_role("button", name="Apply").click()
+    await expect(dialog).to_have_count(0)
+
+
+async def reset(page):
+    """Remove the value that applies."""
+    dialog = await asked(page, "Reset…")
+    await dialog.get_by_role("button", name="Reset").click()
+    await expect(dialog).to_have_count(0)
+
+
+async def undo(page):
+    """Take the last change back."""
+    await page.get_by_role("button", name="Undo").last.click()
+    await expect(page.get_by_text(f"{NAME} is as before.").last).to_be_visible()
+
+
+async def test_a_changed_setting_is_as_before_after_undo(console, broker_id):
+    async def until_set(**values):
+        """Wait until the setting has these own values: of all brokers, of this broker."""
+        wanted = {f"DYNAMIC_{scope}_CONFIG": value for scope, value in values.items()}
+
+        async def is_set():
+            found = (await console.rest.get(f"/api/v1/brokers/{broker_id}/settings"))["settings"]
+            (synonyms,) = (one["synonyms"] for one in found if one["name"] == NAME)
+            own = {one["source"]: one["value"] for one in synonyms if one["source"].startswith("DYNAMIC")}
+            return own == wanted
+
+        await until(is_set, f"{values} are set")
+
+    async with console.at(f"/brokers/{broker_id}?q={NAME}") as page:
+        await change(page, "7000", "all")
+        await undo(page)
+        await until_set()
+        await change(page, "8000", "all")
+        await until_set(DEFAULT_BROKER="8000")
+        await page.reload()
+        await change(page, "9000", "broker")
+        await until_set(DEFAULT_BROKER="8000", BROKER="9000")
+        await change(page, "9500", "all")
+        await until_set(DEFAULT_BROKER="9500", BROKER="9000")
+        await undo(page)
+        await until_set(DEFAULT_BROKER="8000", BROKER="9000")
+        await page.reload()
+        await reset(page)
+        await until_set(DEFAULT_BROKER="8000")
+        await undo(page)
+        await until_set(DEFAULT_BROKER="8000", BROKER="9000")
+        await page.reload()
+        await reset(page)
+        await until_set(DEFAULT_BROKER="8000")
+        await page.reload()
+        await reset(page)
+        await until_set()
+
+
+async def test_undo_works_on_the_next_page(console, broker_id):
+    async with console.at(f"/brokers/{broker_id}?q={NAME}") as page:
+        await change(page, "7000", "broker")
+        await page.get_by_role("link", name="API versions", exact=True).click()
+        await expect(page.get_by_role("table", name="APIs of this broker")).to_be_visible()
+        await undo(page)
+        await page.get_by_role("link", name="Configuration", exact=True).click()
+        await expect(page.locator(f'details[data-name="{NAME}"] summary')).to_contain_text("default")
+
+
 async def test_a_new_password_is_not_shown(console, broker_id):
     secret, name = "open-sesame", "listener.name.other.ssl.keystore.password"
     async with console.at("/brokers") as page:
@@ -115,6 +199,37 @@ async def test_a_new_password_is_not_shown(console, broker_id):
         await expect(page.get_by_text(f"{name} is changed on broker {broker_id} now.")).to_be_visible()
         assert secret not in await page.locator("body").inner_text()
         assert sent[-1]["data"] == [{"name": name, "value": secret}]
+
+
+async def test_a_log_level_is_as_before_after_undo(console, broker_id):
+    path = f"/api/v1/brokers/{broker_id}/log-levels"
+
+    async def levels():
+        return (await console.rest.get(path))["levels"]
+
+    (logger,) = (one for one in await levels() if one.endswith("apis.stop_replica"))
+    parent, _, _ = logger.rpartition(".")
+    before = (await levels())[logger]
+
+    async def set_level(name, level):
+        assert (await console.rest.ask("POST", path, {"data": [{"logger": name, "level": level}]})).status == 204
+
+    async with console.at(f"/brokers/{broker_id}/log-levels?q={logger}") as page:
+        level = page.get_by_role("combobox")
+        for value, old in (("DEBUG", before), ("as the one above", "ERROR")):
+            await level.select_option(value)
+            await page.get_by_role("button", name="Undo").click()
+            await expect(page.get_by_text(f"{logger} logs {old} again.")).to_be_visible()
+            await expect(level).to_have_value(old)
+            await set_level(parent, "FATAL")
+            found = (await levels())[logger]
+            await set_level(parent, None)
+            assert found == ("FATAL" if old == before else "ERROR")  # the first one was inherited
+            await set_level(logger, "ERROR")
+            await page.reload()
+            await expect(level).to_have_value("ERROR")
+    await set_level(logger, None)
+    assert (await levels())[logger] == before
 
 
 async def test_a_log_level_is_set(console, broker_id):

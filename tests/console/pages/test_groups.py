@@ -153,7 +153,11 @@ async def test_offsets_and_a_group_are_deleted(console, admin):
         await page.get_by_role("button", name="Delete offsets", exact=True).click()
         await expect(page.get_by_role("status").filter(has_text="1 committed offset of")).to_be_visible()
         assert await admin.list_group_offsets("deleted") == {}
-    await commit(admin, "deleted", 5)
+        await page.get_by_role("button", name="Undo").click()
+        await expect(
+            page.get_by_role("status").filter(has_text=f"1 committed offset of {TOPIC} restored.")
+        ).to_be_visible()
+        assert (await admin.list_group_offsets("deleted"))[TopicPartition(TOPIC, 0)].offset == 5
     async with console.at("/groups/deleted", allowed_error="404") as page:
         await page.get_by_role("button", name="Delete group…").click()
         button = page.get_by_role("button", name="Delete group", exact=True)

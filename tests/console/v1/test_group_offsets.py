@@ -136,9 +136,24 @@ async def test_nothing_is_changed_while_the_group_has_members(broker, rest, admi
 
 async def test_offsets_of_a_topic_and_then_the_group_are_deleted(rest, admin):
     answer = await rest.ask("DELETE", f"{PATH}/offsets/orders")
-    assert (answer.status, answer.body) == (200, {"changed": 2})
+    offsets = [{"topic": "orders", "partition": number, "offset": offset} for number, offset in ((0, 3), (1, 0))]
+    assert (answer.status, answer.body) == (200, {"changed": 2, "offsets": offsets})
     assert await admin.list_group_offsets("billing") == {}
     assert (await rest.ask("DELETE", f"{PATH}/offsets/orders")).status == 404
+
+
+async def test_deleted_offsets_are_restored_when_their_group_is_gone(rest, admin):
+    deleted = (await rest.ask("DELETE", f"{PATH}/offsets/orders")).body["offsets"]
+    await admin.delete_groups(["billing"])
+    wrong = [one | {"current": 3} for one in deleted]
+    refused = await rest.ask("POST", f"{PATH}/offsets:apply", {"offsets": wrong})
+    assert (refused.status, "has changed since the plan" in refused.body["message"]) == (409, True)
+    assert "billing" not in [one.group_id for one in await admin.list_groups()]
+    restored = [one | {"current": None} for one in deleted]
+    answer = await rest.ask("POST", f"{PATH}/offsets:apply", {"offsets": restored})
+    assert (answer.status, answer.body) == (200, {"changed": 2})
+    found = await admin.list_group_offsets("billing")
+    assert [found[one].offset for one in PARTITIONS] == [3, 0]
 
 
 async def test_a_group_is_deleted(rest, admin):
