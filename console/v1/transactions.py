@@ -16,7 +16,7 @@ from pydantic import Field
 from client.admin.hanging_transactions import find_hanging
 from client.admin.types import ActiveProducer, TransactionDescription
 from client.consumer.offsets import LATEST
-from client.errors import KafkaError, TransactionalIdNotFoundError
+from client.errors import ConcurrentTransactionsError, KafkaError, TransactionalIdNotFoundError
 from client.topic_partition import TopicPartition
 from console.rest.call import Call
 from console.rest.errors import NOT_AUTHORIZED, RestError, not_found
@@ -211,16 +211,24 @@ async def abort_ongoing_transaction(call: Call) -> AbortedTransaction:
             f"{name} has no open transaction of producer {asked.producer_id} (epoch {asked.producer_epoch}) any more: "
             f"it is {found.state}, with producer {producer_id} (epoch {epoch})",
         )
+    partitions = _named(call, found.partitions)
     if not asked.dry_run:
-        fenced = (await call.admin.fence_producers([name]))[name]
+        try:
+            fenced = (await call.admin.fence_producers([name]))[name]
+        except ConcurrentTransactionsError:
+            raise RestError(
+                503,
+                f"The transaction of {name} is not aborted yet: broker {found.coordinator} waits for the leaders of "
+                f"{partitions}.",
+            ) from None
         if isinstance(fenced, KafkaError):
             raise fenced
         producer_id, epoch = fenced
     fences, aborts = ("fences", "aborts") if asked.dry_run else ("has fenced", "has aborted")
     return AbortedTransaction(
         text=f"The coordinator of {name}, broker {found.coordinator}, {fences} producer {asked.producer_id} (epoch "
-        f"{asked.producer_epoch}) and {aborts} its transaction in {_named(call, found.partitions)}. If the producer "
-        "still runs, its next call fails (PRODUCER_FENCED), and it must be started again.",
+        f"{asked.producer_epoch}) and {aborts} its transaction in {partitions}. If the producer still runs, its "
+        "next call fails (PRODUCER_FENCED), and it must be started again.",
         transactional_id=name,
         producer_id=producer_id,
         producer_epoch=epoch,

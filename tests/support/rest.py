@@ -74,14 +74,19 @@ async def served(application: web.Application) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def rest_api(bootstrap_servers: str, schemas: SchemaCache | None = None, **login: Any) -> AsyncIterator[Rest]:
-    """Serve the API for a cluster. schemas: those of its schema registry. login: options of the clients."""
+async def rest_api(
+    bootstrap_servers: str, schemas: SchemaCache | None = None, *, timeout_ms: int = TIMEOUT_MS, **login: Any
+) -> AsyncIterator[Rest]:
+    """Serve the API for a cluster.
+
+    schemas: those of its schema registry. timeout_ms: of a call of the admin client. login: options of the clients.
+    """
 
     def admin() -> Admin:
         return Admin(
             bootstrap_servers=bootstrap_servers,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
-            default_api_timeout_ms=TIMEOUT_MS,
+            default_api_timeout_ms=timeout_ms,
             **login,
         )
 

@@ -88,6 +88,30 @@ async def test_an_open_transaction_is_explained_and_aborted_once(servers):
         assert "nobody" not in [one.transactional_id for one in await admin.list_transactions()]
 
 
+async def test_an_abort_that_waits_for_a_leader_says_so():
+    few = {"transaction.state.log.replication.factor": "1", "transaction.state.log.num.partitions": "1"}
+    with testing.cluster(2, few) as cluster:
+        async with (
+            Admin(bootstrap_servers=cluster.bootstrap_servers) as admin,
+            Producer(transactional_id="billing", bootstrap_servers=cluster.bootstrap_servers) as producer,
+        ):
+            (coordinator,) = (one.coordinator for one in await admin.list_transactions())
+            (other,) = set(cluster.brokers) - {coordinator}
+            await admin.create_topic("orders", assignment={0: [other]})
+            await producer.begin_transaction()
+            await producer.send("orders", b"first", partition=0)
+            await producer.flush()
+            servers = cluster.brokers[coordinator].bootstrap_servers
+            async with rest_api(servers, timeout_ms=2000) as rest:
+                found = await rest.get(f"{PATH}/billing")
+                shown = {"producer_id": found["producer_id"], "producer_epoch": found["producer_epoch"]}
+                cluster.kill_broker(other)
+                answer = await rest.ask("POST", f"{PATH}/billing/abort", shown)
+                why = f"broker {coordinator} waits for the leaders of orders-0."
+                assert answer.status == 503
+                assert answer.body["message"] == f"The transaction of billing is not aborted yet: {why}"
+
+
 USERS = ("writer", "reader")
 ACLS = [
     *(allow(f"User:{user}", "Describe", "Cluster") for user in USERS),
