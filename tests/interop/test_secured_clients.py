@@ -2,6 +2,9 @@
 
 Each creates a topic, writes to it in a transaction that it aborts and in one that it commits, and reads as a member of
 a group. kcat has neither transactions nor the creation of topics.
+
+Tokens of OAUTHBEARER are unsigned on some listeners and signed (RS256) on others: from a function of the program, or,
+with librdkafka's method oidc, from a token endpoint. A kcat without that method cannot send a signed token.
 """
 
 from __future__ import annotations
@@ -31,22 +34,36 @@ from support.cluster_security import unsigned_token
 from support.deadlines import DEADLINE_S
 from support.kafka_clients import kafka
 from support.programs import need_kcat
-from support.sasl import PLAIN_JAAS, listener_settings, unsecured
+from support.sasl import PLAIN_JAAS, listener_settings, signed, unsecured
 from support.tls_listening import tls_settings
+from support.token_issuer import AUDIENCE, CLIENT, LIFETIME_S, SECRET, TokenIssuer
 
 PASSWORD = "alice-secret"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+SIGNED = "OAUTHBEARER RS256"
+OIDC = "OAUTHBEARER RS256 oidc"
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
-KINDS = [("PLAINTEXT", ""), ("SSL", ""), *((protocol, one) for protocol in SASL_PROTOCOLS for one in MECHANISMS)]
+SASL_KINDS = [(protocol, one) for protocol in SASL_PROTOCOLS for one in (*MECHANISMS, SIGNED, OIDC)]
+KINDS = [("PLAINTEXT", ""), ("SSL", ""), *SASL_KINDS]
 
 
 class Way(NamedTuple):
-    """How a client connects to a listener. `folder` has the certificates."""
+    """How a client connects to a listener. `kind` begins with the mechanism; `folder` has the certificates."""
 
     servers: str
     protocol: str
-    mechanism: str
+    kind: str
     folder: Path
+    issuer: TokenIssuer
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism of SASL; empty for none."""
+        return self.kind.partition(" ")[0]
+
+    def token(self) -> str:
+        """A token for alice."""
+        return self.issuer.token("alice") if self.kind == SIGNED else unsigned_token("alice")
 
     def librdkafka(self, password: str = PASSWORD) -> dict[str, Any]:
         """librdkafka's settings."""
@@ -58,14 +75,24 @@ class Way(NamedTuple):
             found |= {"ssl.certificate.location": own, "ssl.key.location": own}
         if self.mechanism:
             found["sasl.mechanism"] = self.mechanism
+        if self.kind == OIDC:
+            return found | {
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": CLIENT,
+                "sasl.oauthbearer.client.secret": SECRET,
+                "sasl.oauthbearer.scope": "alice",
+                "sasl.oauthbearer.token.endpoint.url": self.issuer.endpoint_url,
+            }
+        if self.kind == SIGNED:
+            return found | {"oauth_cb": lambda _: (self.token(), time.time() + LIFETIME_S)}
         if self.mechanism == "OAUTHBEARER":
             return found | {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": "principal=alice"}
         if self.mechanism:
             found |= {"sasl.username": "alice", "sasl.password": password}
         return found
 
-    def python(self, tokens: type[Any]) -> dict[str, Any]:
-        """The options of aiokafka and kafka-python. tokens: the library's provider of tokens."""
+    def python(self, provider: type[Any], token: Any) -> dict[str, Any]:
+        """The options of aiokafka and kafka-python. provider: its class of providers of tokens. token: its method."""
         found: dict[str, Any] = {"bootstrap_servers": self.servers, "security_protocol": self.protocol}
         if self.protocol.endswith("SSL"):
             found["ssl_context"] = ssl.create_default_context(cafile=self.folder / "ca.pem")
@@ -74,7 +101,7 @@ class Way(NamedTuple):
         if self.mechanism:
             found["sasl_mechanism"] = self.mechanism
         if self.mechanism == "OAUTHBEARER":
-            found["sasl_oauth_token_provider"] = tokens()
+            found["sasl_oauth_token_provider"] = type("Tokens", (provider,), {"token": token})()
         elif self.mechanism:
             found |= {"sasl_plain_username": "alice", "sasl_plain_password": PASSWORD}
         return found
@@ -84,11 +111,14 @@ class Way(NamedTuple):
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Way]]:
     """A broker with a listener of each protocol, all mechanisms on those with SASL, and alice in each of them."""
     folder = tmp_path_factory.mktemp("secured")
-    ports = dict(zip(("PLAINTEXT", "SSL", *SASL_PROTOCOLS), free_ports(4), strict=True))
+    signing = {f"SIGNED_{protocol}": protocol for protocol in SASL_PROTOCOLS}
+    protocols = {name: name for name in ("PLAINTEXT", "SSL", *SASL_PROTOCOLS)} | signing
+    ports = dict(zip(protocols, free_ports(len(protocols)), strict=True))
     values = {
         **settings(folder / "data"),
         **tls_settings(folder),
-        "listeners": ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in ports.items()),
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "listener.name.ssl.ssl.client.auth": "required",
         "group.initial.rebalance.delay.ms": "0",
         "num.partitions": "1",
@@ -97,10 +127,17 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, s
         values |= listener_settings(protocol, *MECHANISMS) | unsecured(protocol)
         values[f"listener.name.{protocol.lower()}.plain.sasl.jaas.config"] = PLAIN_JAAS
     client_certificate().write(folder / "client.pem")
-    with testing.broker(values):
-        found = {kind: Way(f"127.0.0.1:{ports[kind[0]]}", *kind, folder) for kind in KINDS}
-        add_scram_users(found["SASL_SSL", "PLAIN"])
-        yield found
+    with TokenIssuer() as issuer:
+        (folder / "jwks.json").write_text(issuer.key_set)
+        for name, key_set in zip(signing, (folder / "jwks.json", issuer.key_set_url), strict=True):
+            values |= listener_settings(name, "OAUTHBEARER") | signed(name, key_set, expected_audience=AUDIENCE)
+        with testing.broker(values):
+            found = {}
+            for protocol, kind in KINDS:
+                name = f"SIGNED_{protocol}" if kind in (SIGNED, OIDC) else protocol
+                found[protocol, kind] = Way(f"127.0.0.1:{ports[name]}", protocol, kind, folder, issuer)
+            add_scram_users(found["SASL_SSL", "PLAIN"])
+            yield found
 
 
 def add_scram_users(way: Way) -> None:
@@ -143,15 +180,11 @@ def with_confluent_kafka(way: Way, topic: str) -> bytes | None:
         consumer.close()
 
 
-class Tokens(AbstractTokenProvider):
-    """The tokens of aiokafka."""
-
-    async def token(self) -> str:
-        return unsigned_token("alice")
-
-
 def with_aiokafka(way: Way, topic: str) -> bytes | None:
-    return asyncio.run(_with_aiokafka(way.python(Tokens), topic))
+    async def token(_: Any) -> str:
+        return way.token()
+
+    return asyncio.run(_with_aiokafka(way.python(AbstractTokenProvider, token), topic))
 
 
 async def _with_aiokafka(options: dict[str, Any], topic: str) -> bytes | None:
@@ -178,11 +211,7 @@ async def _with_aiokafka(options: dict[str, Any], topic: str) -> bytes | None:
 def with_kafka_python(way: Way, topic: str) -> bytes | None:
     from kafka.net.sasl.oauth import AbstractTokenProvider as Provider
 
-    class KafkaPythonTokens(Provider):  # type: ignore[misc]
-        def token(self) -> str:
-            return unsigned_token("alice")
-
-    options = way.python(KafkaPythonTokens)
+    options = way.python(Provider, lambda _: way.token())
     admin = kafka.KafkaAdminClient(**options)
     admin.create_topics([kafka.admin.NewTopic(topic, 1, 1)])
     assert topic in admin.list_topics()
@@ -213,9 +242,14 @@ def with_kcat(way: Way, topic: str) -> bytes | None:
     return subprocess.run(reading, check=True, capture_output=True, timeout=DEADLINE_S).stdout.strip()
 
 
+def about_kcat() -> str:
+    """What kcat says about its version and its librdkafka."""
+    return subprocess.run([need_kcat(), "-V"], check=True, capture_output=True, text=True).stdout
+
+
 def kcat_repeats_its_nonce() -> bool:
     """librdkafka before 2.6.1 sends a wrong nonce, which Kafka accepted before 3.9 (CVE-2024-56128)."""
-    shown = subprocess.run([need_kcat(), "-V"], check=True, capture_output=True, text=True).stdout
+    shown = about_kcat()
     found = re.search(r"librdkafka (\d+)\.(\d+)\.(\d+)", shown)
     assert found is not None
     return tuple(int(number) for number in found.groups()) < (2, 6, 1)
@@ -227,24 +261,37 @@ CLIENTS: dict[str, Callable[[Way, str], bytes | None]] = {
     "kafka-python": with_kafka_python,
     "kcat": with_kcat,
 }
+ABLE = {SIGNED: ("confluent-kafka", "aiokafka", "kafka-python"), OIDC: ("confluent-kafka", "kcat")}
+"""Whose programs give the client a signed token, and which clients fetch it from a token endpoint themselves."""
+CASES = [(client, kind) for client in CLIENTS for kind in KINDS if client in ABLE.get(kind[1], CLIENTS)]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: " ".join(kind).strip())
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("client", "kind"), CASES, ids=lambda part: part if isinstance(part, str) else " ".join(part).strip()
+)
 def test_admin_transactions_and_groups(ways: dict[tuple[str, str], Way], client: str, kind: tuple[str, str]) -> None:
-    topic = "-".join((client, *kind))
+    topic = "-".join((client, *kind)).replace(" ", "-")
     if client == "kcat" and kind[1].startswith("SCRAM") and kcat_repeats_its_nonce():
         with pytest.raises(subprocess.CalledProcessError):
             with_kcat(ways[kind], topic)
         return
+    if client == "kcat" and kind[1] == OIDC and "oidc" not in about_kcat():
+        with pytest.raises(subprocess.CalledProcessError):
+            with_kcat(ways[kind], topic)
+        return
+    fetched = ways[kind].issuer.fetched
     assert CLIENTS[client](ways[kind], topic) == b"committed"
+    assert (ways[kind].issuer.fetched > fetched) == (kind[1] == OIDC)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_librdkafka_reports_a_wrong_password(ways: dict[tuple[str, str], Way], mechanism: str) -> None:
+@pytest.mark.parametrize("kind", ["PLAIN", "SCRAM-SHA-256", SIGNED])
+def test_librdkafka_reports_a_wrong_login(ways: dict[tuple[str, str], Way], kind: str) -> None:
+    """A wrong password; where tokens must be signed, one that is not."""
     errors: list[Any] = []
-    values = ways["SASL_PLAINTEXT", mechanism].librdkafka("wrong") | {"error_cb": errors.append}
+    values = ways["SASL_PLAINTEXT", kind].librdkafka("wrong") | {"error_cb": errors.append}
+    if kind == SIGNED:
+        values["oauth_cb"] = lambda _: (unsigned_token("alice"), time.time() + LIFETIME_S)
     producer = confluent_kafka.Producer(values)
     deadline = time.monotonic() + DEADLINE_S
     while not errors and time.monotonic() < deadline:
