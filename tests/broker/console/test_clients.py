@@ -13,8 +13,10 @@ import pytest
 
 from broker.authorization import audit
 from broker.broker import Broker
+from broker.console.clients import CLIENT_ID
 from broker.settings.checks import ACL_AUTHORIZER
 from client.admin.admin import Admin
+from client.admin.quotas import QuotaEntity
 from support.authorization import allow, put_acls
 from support.console import Answer, ask, basic, console_broker, password_file
 from support.deadlines import DEADLINE_S
@@ -78,6 +80,38 @@ async def test_the_authorizer_decides_by_the_user_of_the_console(
             for user in USERS
         }
         assert seen == {"alice": ["made"], "bob": []}
+
+
+async def test_requests_are_charged_to_the_user_of_the_brokers(tmp_path: Path) -> None:
+    """Quotas of the console's user do not count there. One of the console's client id bounds all its users together."""
+    async with secured(tmp_path) as broker:
+        put_acls(
+            broker,
+            [
+                allow("User:alice", "Describe", "Cluster"),
+                allow("User:alice", "Create", "Cluster"),
+                *(allow("User:alice", one, "Topic", "made") for one in ("Describe", "Read", "Write")),
+            ],
+        )
+        limits = {"producer_byte_rate": 1e9, "consumer_byte_rate": 1e9, "request_percentage": 1e9}
+        login = {"sasl_plain_username": "broker", "sasl_plain_password": "secret"}
+        async with Admin(
+            bootstrap_servers=broker.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            **login,
+        ) as admin:
+            entities = (QuotaEntity(user="alice"), QuotaEntity(user="broker", client_id=CLIENT_ID))
+            await admin.alter_client_quotas(dict.fromkeys(entities, limits))
+        cluster = json.loads((await send(broker, "alice", "/api/v1/session")).text)["cluster_id"]
+        topics = f"/v3/clusters/{cluster}/topics"
+        record = {"value": {"type": "STRING", "data": "v"}}
+        assert (await send(broker, "alice", topics, "POST", json={"topic_name": "made"})).status == 201
+        assert (await send(broker, "alice", f"{topics}/made/records", "POST", json=record)).status == 200
+        assert json.loads((await send(broker, "alice", "/api/v1/topics/made/records")).text)["records"]
+        assert broker.services is not None
+        charged = {(one.quota_name, one.user, one.client_id) for one in broker.services.quotas.shares(100)}
+        assert charged == {(name, "broker", CLIENT_ID) for name in limits}
 
 
 async def test_they_are_opened_by_the_first_request_that_needs_them(tmp_path: Path) -> None:
