@@ -5,7 +5,7 @@ import { address, get, getSession } from "./core/api.js";
 export const COMMANDS = [topics, groups, changes, security, inside];
 
 async function topics() {
-  const found = await get("/api/v1/topics");
+  const found = await get("topics");
   return found.topics.map(({ name }) => ({ text: name, hint: "topic", href: address`/topics/${name}` }));
 }
 

@@ -1,6 +1,7 @@
 """The files of the pages."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -90,11 +91,15 @@ def test_scripts_and_styles_of_the_wheel_stay_small():
 def test_scripts_import_what_is_there():
     """A script that imports a file or a name that is not there shows nothing; not every one is loaded in every test."""
     texts = {path: path.read_text() for path in STATIC.rglob("*.js")}
+
+    def exported(path: Path) -> set[str]:
+        passed_on = re.findall(r'^export \* from "(.+)";$', texts[path], re.M)
+        own = re.findall(r"^export (?:async )?(?:function|const|class) (\w+)", texts[path], re.M)
+        return {*own, *(name for target in passed_on for name in exported((path.parent / target).resolve()))}
+
     for path, text in texts.items():
         for names, target in re.findall(r'^import \{ (.+) \} from "(.+)";$', text, re.M):
-            exported = re.findall(
-                r"^export (?:async )?(?:function|const|class) (\w+)", texts[(path.parent / target).resolve()], re.M
-            )
-            assert set(names.split(", ")) <= set(exported), f"{path.name} imports {names} from {target}"
+            missing = set(names.split(", ")) - exported((path.parent / target).resolve())
+            assert not missing, f"{path.name} imports {missing} from {target}"
         for target in re.findall(r'import\("(.+?)"\)', text):
             assert (path.parent / target).resolve() in texts, f"{path.name} imports {target}"

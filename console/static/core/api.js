@@ -14,6 +14,9 @@ export function address(strings, ...values) {
   return String.raw({ raw: strings }, ...values.map(encodeURIComponent));
 }
 
+// A path that begins without "/" is one of /api/v1.
+const full = (path) => (path.startsWith("/") ? path : `/api/v1/${path}`);
+
 // Returns the body of the answer; null if it has none. `query`: values that are null or "" are left out.
 export async function request(method, path, { body, query, signal, timeout = TIMEOUT_MS } = {}) {
   const options = { method, headers: {}, signal: AbortSignal.any([AbortSignal.timeout(timeout), ...(signal ? [signal] : [])]) };
@@ -25,7 +28,7 @@ export async function request(method, path, { body, query, signal, timeout = TIM
   }
   let response;
   try {
-    response = await fetch(withQuery(path, query), options);
+    response = await fetch(full(withQuery(path, query)), options);
   } catch (error) {
     if (error.name === "TimeoutError") throw new ApiError(0, `No answer within ${timeout / 1000} s.`);
     if (error.name === "AbortError") throw error;
@@ -50,7 +53,7 @@ export function withQuery(path, query = {}) {
 // Server-sent events, until `signal` is aborted. `handlers`: a function for each event's name, called with its data
 // (parsed JSON); `open` and `lost` tell about the connection, which the browser opens again by itself.
 export function events(path, handlers, signal) {
-  const source = new EventSource(path);
+  const source = new EventSource(full(path));
   signal.addEventListener("abort", () => source.close(), { once: true });
   for (const [name, handler] of Object.entries(handlers)) {
     if (name === "open") source.addEventListener("open", () => handler());
@@ -64,7 +67,7 @@ let session = null;
 
 // Who looks, and what the server can do: asked once. See /api/v1/session.
 export function getSession() {
-  session ??= get("/api/v1/session").catch((error) => {
+  session ??= get("session").catch((error) => {
     session = null;
     throw error;
   });

@@ -16,7 +16,7 @@ export function formDialog({ title, content, action, submit, kind = "", large = 
     h("h2", { id: label }, title),
     content,
     problem,
-    h("div.actions", h("button", { onclick: () => dialog.close() }, "Cancel"), button),
+    h("div.actions", h("button", () => dialog.close(), "Cancel"), button),
   );
   const dialog = h("dialog", { class: large ? "large" : null, "aria-labelledby": label, onclose: end }, form);
 

@@ -4,7 +4,8 @@ const SVG = "http://www.w3.org/2000/svg";
 
 // h("a.quiet.small", { href: "/", onclick: fn }, "text", node, [more], null): an element with its classes, properties (may
 // be left out) and children. Properties that begin with "on" are listeners, true is an attribute without a value, and
-// null, undefined and false are left out. A button with a listener does not send the form that it is in.
+// null, undefined and false are left out. A function instead of properties listens for clicks. A button with a listener does
+// not send the form that it is in.
 export function h(tag, ...content) {
   return make((name) => document.createElement(name), tag, content);
 }
@@ -17,7 +18,7 @@ function make(create, tag, content) {
   const [name, ...classes] = tag.split(".");
   const node = create(name);
   if (classes.length) node.setAttribute("class", classes.join(" "));
-  const properties = content[0]?.constructor === Object ? content.shift() : {};
+  const properties = content[0]?.call ? { onclick: content.shift() } : content[0]?.constructor === Object ? content.shift() : {};
   for (const [key, value] of Object.entries(properties)) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (key === "value") node.value = value;

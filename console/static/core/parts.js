@@ -36,7 +36,7 @@ export function facts(list) {
 }
 
 export function copyButton(text, label = "Copy") {
-  const button = h("button.quiet", { onclick: copy }, label);
+  const button = h("button.quiet", copy, label);
   async function copy() {
     await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
     button.textContent = "Copied";
@@ -52,6 +52,9 @@ export const partitionLink = (one) => h("a", { href: address`/topics/${one.topic
 
 // The column of a table whose rows have `topic` and `partition`.
 export const PARTITION = { key: "partition", label: "Partition", head: true, value: partitionName, cell: partitionLink };
+
+// A part of a page with a heading.
+export const section = (title, ...content) => h("section.card.stack", { "aria-label": title }, h("h2", title), content);
 
 const PROBLEMS_SHOWN = 5;
 
@@ -86,7 +89,7 @@ export function failed(error, retry) {
     "div.notice",
     { "data-kind": "bad", role: "alert" },
     h("p", error.message || String(error)),
-    retry && error.status !== BAD_REQUEST && h("p", h("button", { onclick: retry }, "Try again")),
+    retry && error.status !== BAD_REQUEST && h("p", h("button", retry, "Try again")),
   );
 }
 

@@ -1,8 +1,8 @@
 // A table that sorts, and shows only the rows that are in view: ten thousand stay fluid.
 //
-// columns: { key, label, value: what it sorts by, a field of the row or a function of it (default: the field `key`, if there
-// is no cell); cell(row): text or nodes (default: the value, as `format` writes it); number, wide (hidden on phones), title, head (the row's header cell) }. key(row): what
-// identifies a row. Sort order is kept in the query (`sort=-size`), under `name` if a page has several tables.
+// columns: { key, label (default: the key), value: what it sorts by, a field of the row or a function of it (default: the
+// field `key`, if there is no cell); cell(row): text or nodes (default: the value, as `format` writes it); number (true, or
+// the format), wide (hidden on phones), title, head (the row's header cell) }. key(row): what identifies a row. Sort order is kept in the query (`sort=-size`), under `name` if a page has several tables.
 
 import { h, newId, replace, setAttribute } from "./dom.js";
 import { setQuery } from "./router.js";
@@ -35,7 +35,7 @@ export class Table {
   #header(column) {
     const attributes = { scope: "col", class: classes(column), title: column.title };
     if (!column.value) return h("th", attributes, column.label);
-    return h("th", attributes, h("button", { onclick: () => this.#sortBy(column.key) }, column.label));
+    return h("th", attributes, h("button", () => this.#sortBy(column.key), column.label));
   }
 
   #sortBy(key) {
@@ -102,10 +102,10 @@ export class Table {
   }
 }
 
-function withFunctions({ format = (shown) => shown, ...rest }) {
-  const { value = rest.cell ? null : rest.key } = rest;
+function withFunctions(column) {
+  const { key, number, format = number?.call ? number : (shown) => shown, value = column.cell ? null : key } = column;
   const of = typeof value === "string" ? (row) => row[value] : value;
-  return { cell: (row) => format(of(row)), ...rest, value: of };
+  return { label: key[0].toUpperCase() + key.slice(1), cell: (row) => format(of(row)), ...column, value: of };
 }
 
 const classes = (column) => [column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;

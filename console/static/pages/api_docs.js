@@ -1,8 +1,6 @@
 // The description of the REST APIs, from their OpenAPI document.
 
-import { h, replace } from "../core/dom.js";
-import { badge, empty, pageHead, plainTable } from "../core/parts.js";
-import { setTitle } from "../core/router.js";
+import { badge, empty, h, pageHead, plainTable, replace, setTitle } from "../core/page.js";
 import { searchField } from "../core/search.js";
 
 export async function show(root, view) {

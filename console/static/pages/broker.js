@@ -1,12 +1,7 @@
 // One broker: its settings, log directories, partitions, statistics, API versions and log levels.
 
-import { address, cluster, getSession, post } from "../core/api.js";
 import { confirmDialog } from "../core/dialog.js";
-import { h, replace } from "../core/dom.js";
-import { bytes, count, duration, plural } from "../core/format.js";
-import { badge, empty, facts, pageHead, PARTITION, partitionLink, tabs } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { setQuery, setTitle } from "../core/router.js";
+import { address, badge, bytes, cluster, count, duration, empty, facts, getSession, h, pageHead, PARTITION, partitionLink, plural, poll, post, replace, setQuery, setTitle, tabs } from "../core/page.js";
 import { searchField } from "../core/search.js";
 import { editDialog, settingsList, sourceOf } from "../core/settings.js";
 import { Table } from "../core/table.js";
@@ -26,7 +21,7 @@ export async function show(root, view) {
     tabs(`Broker ${id}`, address`/brokers/${id}`, Object.entries(TABS).map(([name, [text]]) => [name, text])),
   );
   const [, draw] = TABS[tab] ?? [null, () => empty("There is no such tab")];
-  root.append(await draw({ id, path, view, mayChange: session.may_change, of: (name) => view.get(address`/api/v1/brokers/${id}/${name}`) }));
+  root.append(await draw({ id, path, view, mayChange: session.may_change, of: (name) => view.get(address`brokers/${id}/${name}`) }));
 }
 
 // -- configuration ------------------------------------------------------------------------------------------------------
@@ -83,8 +78,8 @@ async function logDirs({ view, of }) {
       caption: `Replicas in ${one.path}`, view, name: `sort${index || ""}`, sort: "-size", key: (each) => `${each.topic}-${each.partition}-${each.is_future}`, nothing: "No replica is in this directory.",
       columns: [
         { ...PARTITION, cell: (each) => [partitionLink(each), ...(each.is_future ? [" ", badge("moves here", "warn")] : [])] },
-        { key: "size", label: "Size", number: true, value: "size_bytes", format: bytes },
-        { key: "lag", label: "Behind", number: true, title: "Records behind the high watermark", value: "offset_lag", format: count },
+        { key: "size", number: bytes, value: "size_bytes" },
+        { key: "lag", label: "Behind", number: count, title: "Records behind the high watermark", value: "offset_lag" },
       ],
     });
     table.update(one.replicas);
@@ -100,8 +95,8 @@ async function partitions({ path, view }) {
   const table = new Table({
     caption: "Replicas on this broker", view, key: (one) => `${one.topic_name}-${one.partition_id}`, nothing: "No partition has a replica here.",
     columns: [
-      { key: "partition", label: "Partition", head: true, value: (one) => `${one.topic_name}-${one.partition_id}`, cell: (one) => partitionLink({ topic: one.topic_name, partition: one.partition_id }) },
-      { key: "role", label: "Role", value: (one) => (one.is_leader ? "leader" : "follower"), cell: (one) => badge(one.is_leader ? "leader" : "follower", one.is_leader ? "accent" : "") },
+      { key: "partition", head: true, value: (one) => `${one.topic_name}-${one.partition_id}`, cell: (one) => partitionLink({ topic: one.topic_name, partition: one.partition_id }) },
+      { key: "role", value: (one) => (one.is_leader ? "leader" : "follower"), cell: (one) => badge(one.is_leader ? "leader" : "follower", one.is_leader ? "accent" : "") },
       { key: "sync", label: "In sync", value: (one) => Number(one.is_in_sync), cell: (one) => (one.is_in_sync ? "yes" : badge("no", "warn")) },
     ],
   });
@@ -126,11 +121,11 @@ async function statistics({ view, of }) {
     caption: "Requests since the start of the broker", view, sort: "-requests", key: (one) => one.api,
     columns: [
       { key: "api", label: "API", head: true },
-      { key: "requests", label: "Requests", number: true, format: count },
-      { key: "errors", label: "Errors", number: true, wide: true, value: "errors", cell: (one) => (one.errors ? badge(count(one.errors), "bad") : "0") },
-      { key: "in", label: "Received", number: true, wide: true, value: "request_bytes", format: bytes },
-      { key: "out", label: "Sent", number: true, wide: true, value: "response_bytes", format: bytes },
-      { key: "mean", label: "Mean", number: true, title: "Time until the answer, with long polls", value: "mean_seconds", format: time },
+      { key: "requests", number: count },
+      { key: "errors", number: true, wide: true, value: "errors", cell: (one) => (one.errors ? badge(count(one.errors), "bad") : "0") },
+      { key: "in", label: "Received", number: bytes, wide: true, value: "request_bytes" },
+      { key: "out", label: "Sent", number: bytes, wide: true, value: "response_bytes" },
+      { key: "mean", number: time, title: "Time until the answer, with long polls", value: "mean_seconds" },
       { key: "p99", label: "99 % below", number: true, value: (one) => one.p99_seconds ?? Infinity, cell: (one) => (one.p99_seconds === null ? "over 10 s" : time(one.p99_seconds)) },
     ],
   });
@@ -154,9 +149,9 @@ async function apis({ view, of }) {
   const table = new Table({
     caption: "APIs of this broker", view, key: (one) => one.api_key,
     columns: [
-      { key: "key", label: "Key", number: true, value: "api_key" },
+      { key: "key", number: true, value: "api_key" },
       { key: "name", label: "API", head: true },
-      { key: "versions", label: "Versions", number: true, value: "highest", cell: (one) => (one.lowest === one.highest ? String(one.lowest) : `${one.lowest} to ${one.highest}`) },
+      { key: "versions", number: true, value: "highest", cell: (one) => (one.lowest === one.highest ? String(one.lowest) : `${one.lowest} to ${one.highest}`) },
     ],
   });
   table.update((await of("apis")).apis);
@@ -173,8 +168,8 @@ async function logLevels({ id, view, mayChange, of }) {
   const table = new Table({
     caption: "Loggers", view, key: ([name]) => name, nothing: "No logger has these words.",
     columns: [
-      { key: "logger", label: "Logger", head: true, value: ([name]) => name },
-      { key: "level", label: "Level", value: ([, level]) => level, cell: ([name, level]) =>
+      { key: "logger", head: true, value: ([name]) => name },
+      { key: "level", value: ([, level]) => level, cell: ([name, level]) =>
         h("select", { "aria-label": `Level of ${name}`, disabled: !mayChange, onchange: (event) => set(name, event.target.value || null) },
           LEVELS.map((one) => h("option", { value: one, selected: one === level }, one)), h("option", { value: "" }, "as the one above")) },
     ],
@@ -183,7 +178,7 @@ async function logLevels({ id, view, mayChange, of }) {
     const has = words.matcher();
     table.update(Object.entries(levels).filter(([name]) => has(name)));
   };
-  const send = (logger, level) => post(address`/api/v1/brokers/${id}/log-levels`, { data: [{ logger, level }] });
+  const send = (logger, level) => post(address`brokers/${id}/log-levels`, { data: [{ logger, level }] });
   async function load() {
     ({ levels } = await of("log-levels"));
     draw();

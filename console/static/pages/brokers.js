@@ -1,13 +1,8 @@
 // All brokers, elections, and partitions that are being moved.
 
-import { address, get, getSession, post } from "../core/api.js";
 import { confirmDialog, field, formDialog } from "../core/dialog.js";
-import { h, options, replace, textInput } from "../core/dom.js";
-import { bytes, count, plural } from "../core/format.js";
+import { address, badge, brokerLink, bytes, count, get, getSession, h, options, pageHead, PARTITION, partitionName, plural, poll, post, problems, replace, setTitle, textInput } from "../core/page.js";
 import { addCommands } from "../core/palette.js";
-import { badge, brokerLink, pageHead, PARTITION, partitionName, problems } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { setTitle } from "../core/router.js";
 import { Table } from "../core/table.js";
 import { attempt, toast } from "../core/toast.js";
 
@@ -22,7 +17,7 @@ export async function show(root, view) {
   const table = brokersTable(view);
   let brokers = [];
   async function load() {
-    const found = await view.get("/api/v1/brokers");
+    const found = await view.get("brokers");
     brokers = found.brokers;
     table.update(brokers);
     replace(notes, problems(found.problems));
@@ -45,16 +40,16 @@ function brokersTable(view) {
   return new Table({
     caption: "Brokers", view, key: (one) => one.broker_id,
     columns: [
-      { key: "broker", label: "Broker", head: true, value: "broker_id", cell: (one) => [
+      { key: "broker", head: true, value: "broker_id", cell: (one) => [
         one.is_alive ? brokerLink(one.broker_id) : `Broker ${one.broker_id}`,
         " ", one.is_controller && badge("controller", "accent"), !one.is_alive && badge("not alive", "bad")].filter(Boolean) },
-      { key: "address", label: "Address", wide: true, value: (one) => (one.host === null ? null : `${one.host}:${one.port}`) },
-      { key: "rack", label: "Rack", wide: true },
+      { key: "address", wide: true, value: (one) => (one.host === null ? null : `${one.host}:${one.port}`) },
+      { key: "rack", wide: true },
       { key: "leaders", label: "Leads", number: true, title: "Partitions that it leads", value: "leaders", cell: (one) =>
         (one.leaders === one.preferred_leaders && one.leaders === one.leads_preferred ? count(one.leaders) : `${count(one.leaders)} (${count(one.leads_preferred)} of ${count(one.preferred_leaders)} preferred)`) },
-      { key: "replicas", label: "Replicas", number: true, wide: true, format: count },
+      { key: "replicas", number: count, wide: true },
       { key: "behind", label: "Out of sync", number: true, value: "out_of_sync", cell: (one) => (one.out_of_sync ? badge(count(one.out_of_sync), "warn") : "0") },
-      { key: "size", label: "Size", number: true, value: "size_bytes", format: bytes },
+      { key: "size", number: bytes, value: "size_bytes" },
       { key: "dirs", label: "Log directories", number: true, wide: true, value: "log_dirs", cell: (one) => (one.failed_log_dirs ? badge(`${one.failed_log_dirs} of ${one.log_dirs} failed`, "bad") : count(one.log_dirs)) },
       { key: "version", label: "Protocol", wide: true, title: "inter.broker.protocol.version" },
     ],
@@ -68,7 +63,7 @@ function movesSection(view, mayChange) {
     columns: [
       PARTITION,
       { key: "move", label: "Replicas", cell: (one) => `${one.replicas.filter((each) => !one.adding.includes(each)).join(", ")} → ${one.target.join(", ")}` },
-      { key: "progress", label: "Progress", number: true, value: "progress", cell: (one) => (one.progress === null ? "–" : `${Math.floor(100 * one.progress)} %`) },
+      { key: "progress", number: true, value: "progress", cell: (one) => (one.progress === null ? "–" : `${Math.floor(100 * one.progress)} %`) },
       { key: "cancel", label: h("span.visually-hidden", "Cancel"), cell: (one) => h("button", { disabled: !mayChange, "aria-label": `Cancel the move of ${partitionName(one)}`, onclick: () => cancel([one]) }, "Cancel") },
     ],
   });
@@ -76,7 +71,7 @@ function movesSection(view, mayChange) {
   const unknown = h("p.muted.small");
   const all = h("button", { hidden: true, disabled: !mayChange, onclick: () => cancel(now) }, "Cancel all…");
   async function load() {
-    const found = await view.get("/api/v1/reassignments");
+    const found = await view.get("reassignments");
     now = found.moves;
     replace(unknown, found.problems.join(" "));
     all.hidden = now.length < 2;
@@ -90,7 +85,7 @@ function movesSection(view, mayChange) {
       consequence: "The partitions keep the replicas that they had before. What the new replicas have copied is deleted.",
       action: "Cancel the move",
       submit: async () => {
-        const found = await post("/api/v1/reassignments:cancel", { partitions });
+        const found = await post("reassignments:cancel", { partitions });
         tell(found, "cancelled");
         again();
       },
@@ -121,7 +116,7 @@ function electionDialog(done) {
     submit: async (data) => {
       const type = data.get("type");
       if (type === "unclean" && typed.value !== "unclean") throw new Error("Type unclean: records may be lost.");
-      tell(await post("/api/v1/elections", { type }), "a leader was elected");
+      tell(await post("elections", { type }), "a leader was elected");
       await done();
     },
   });
@@ -132,7 +127,7 @@ function moveDialog(brokers, started) {
   const topic = textInput({ name: "topic", required: true, list: "move-topics", oninput: () => forget() });
   const names = h("datalist", { id: "move-topics" });
   attempt(async () => {
-    const { topics } = await get("/api/v1/topics");
+    const { topics } = await get("topics");
     replace(names, options(topics.slice(0, 1000).map((one) => one.name)));
   });
   const factor = h("input", { name: "factor", type: "number", min: 1, max: brokers.length, placeholder: "as it is", oninput: () => forget() });
@@ -150,7 +145,7 @@ function moveDialog(brokers, started) {
     submit: async (data) => {
       const body = { topic: topic.value, brokers: data.getAll("broker").map(Number), replication_factor: factor.value ? Number(factor.value) : null, dry_run: !isPlanned };
       if (!body.brokers.length) throw new Error("Choose at least one broker.");
-      const found = await post("/api/v1/reassignments", body);
+      const found = await post("reassignments", body);
       if (isPlanned) {
         if (found.failed.length) throw new Error(found.failed[0].error);
         toast(`${plural(found.moves.length, "partition")} of ${topic.value} ${found.moves.length === 1 ? "moves" : "move"}.`, { link: { href: address`/topics/${topic.value}`, text: "Show the topic" } });

@@ -1,12 +1,7 @@
 // One group: members with their partitions, lag, timeline, reset of offsets.
 
-import { address, get, getSession, post, request } from "../core/api.js";
 import { confirmDialog, field, formDialog } from "../core/dialog.js";
-import { h, options, replace } from "../core/dom.js";
-import { count, NOTHING, plural, rate } from "../core/format.js";
-import { badge, empty, facts, pageHead, problems, tabs } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { navigate, setTitle } from "../core/router.js";
+import { address, badge, count, empty, facts, get, getSession, h, navigate, NOTHING, options, pageHead, plural, poll, post, problems, rate, replace, request, setTitle, tabs } from "../core/page.js";
 import { toast } from "../core/toast.js";
 import { protocol, stateBadge } from "./groups.js";
 
@@ -25,7 +20,7 @@ const STATUS = {
 export async function show(root, view) {
   const name = view.params.group;
   const tab = view.params.tab ?? "members";
-  const path = address`/api/v1/groups/${name}`;
+  const path = address`groups/${name}`;
   setTitle(`${name} · Groups`);
   if (!TABS[tab]) return root.append(empty(`A group has no page ${tab}`, h("a", { href: address`/groups/${name}` }, "Go to the group")));
   let group;
@@ -49,7 +44,7 @@ export async function show(root, view) {
     update(group);
   }
   const actions = session.may_change
-    ? [h("button", { onclick: () => deleteOffsets(group, path) }, "Delete offsets…"), h("button.danger", { onclick: () => deleteGroup(name, path) }, "Delete group…")]
+    ? [h("button", () => deleteOffsets(group, path), "Delete offsets…"), h("button.danger", () => deleteGroup(name, path), "Delete group…")]
     : [];
   root.append(
     pageHead(name, { crumbs: [{ href: "/groups", text: "Groups" }], actions, badge: badgePlace }),

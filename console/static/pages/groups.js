@@ -1,11 +1,6 @@
 // All groups: state, coordinator, members and lag, searched and sorted.
 
-import { address, get } from "../core/api.js";
-import { h, replace, setText } from "../core/dom.js";
-import { count, NOTHING, plural } from "../core/format.js";
-import { badge, empty, groupLink, pageHead, problems } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { setTitle } from "../core/router.js";
+import { address, badge, count, empty, get, groupLink, h, NOTHING, pageHead, plural, poll, problems, replace, setText, setTitle } from "../core/page.js";
 import { searchField } from "../core/search.js";
 import { Table } from "../core/table.js";
 
@@ -16,7 +11,7 @@ export const stateBadge = (state) => badge(state || "unknown", STATES[state] ?? 
 
 export async function show(root, view) {
   setTitle("Groups");
-  let listed = await view.get("/api/v1/groups");
+  let listed = await view.get("groups");
   let lags = new Map();
   let unknown = [];
   const table = new Table({ columns: columns(), key: (row) => row.group_id, caption: "Groups", view, nothing: "No group has these words." });
@@ -42,13 +37,13 @@ export async function show(root, view) {
   root.append(pageHead("Groups"), h("div.stack", notices, body));
   draw();
   const askLags = async (signal) => {
-    const found = await get("/api/v1/group-lags", { signal });
+    const found = await get("group-lags", { signal });
     lags = new Map(found.groups.map((one) => [one.group_id, one]));
     unknown = found.problems;
     draw();
   };
   const failed = (error) => ((unknown = [error.message]), draw());
-  poll(PERIOD_MS, async (signal) => ((listed = await get("/api/v1/groups", { signal })), draw()), view.signal, failed);
+  poll(PERIOD_MS, async (signal) => ((listed = await get("groups", { signal })), draw()), view.signal, failed);
   poll(PERIOD_MS, askLags, view.signal, failed)();
 }
 
@@ -57,12 +52,12 @@ const nothing = () =>
 
 function columns() {
   return [
-    { key: "group", label: "Group", head: true, value: "group_id", format: groupLink },
-    { key: "state", label: "State", format: stateBadge },
-    { key: "protocol", label: "Protocol", wide: true, value: protocol },
-    { key: "coordinator", label: "Coordinator", number: true, wide: true },
-    { key: "members", label: "Members", number: true, format: count },
-    { key: "lag", label: "Lag", number: true, title: "Records between the committed offsets and the ends of the logs", format: count },
+    { key: "group", head: true, value: "group_id", format: groupLink },
+    { key: "state", format: stateBadge },
+    { key: "protocol", wide: true, value: protocol },
+    { key: "coordinator", number: true, wide: true },
+    { key: "members", number: count },
+    { key: "lag", number: count, title: "Records between the committed offsets and the ends of the logs" },
   ];
 }
 
@@ -74,6 +69,6 @@ export function protocol({ type, protocol_type }) {
 }
 
 export async function groupCommands() {
-  const { groups } = await get("/api/v1/groups");
+  const { groups } = await get("groups");
   return groups.map((one) => ({ text: one.group_id, hint: "group", href: address`/groups/${one.group_id}` }));
 }

@@ -1,9 +1,6 @@
 // How Kafka works inside: a frame with a tab for each view. Only the console of an Ottla broker has this.
 
-import { getSession } from "../core/api.js";
-import { h } from "../core/dom.js";
-import { empty, pageHead, tabs } from "../core/parts.js";
-import { setTitle } from "../core/router.js";
+import { empty, getSession, h, pageHead, setTitle, tabs } from "../core/page.js";
 
 const VIEWS = {
   registry: { text: "Registry", load: () => import("./inside_registry.js") },

@@ -1,13 +1,9 @@
 // The timeline of a group, live from its coordinator: generations, and members that join, get their assignment or leave.
 
-import { address, events, get, withQuery } from "../core/api.js";
-import { h, replace } from "../core/dom.js";
-import { clockTime } from "../core/format.js";
-import { badge, empty } from "../core/parts.js";
-import { navigate } from "../core/router.js";
+import { address, badge, clockTime, empty, events, get, h, navigate, replace, whileVisible, withQuery } from "../core/page.js";
 
 const SHOWN = 500;
-const API = "/api/v1/inside/groups";
+const API = "inside/groups";
 const WORDS = {
   STATE: (one) => ["The group is ", badge(one.value, { Stable: "good", Empty: "", Dead: "bad" }[one.value] ?? "warn")],
   GENERATION: (one) => [h("strong", `Generation ${one.value}`)],
@@ -31,25 +27,22 @@ export async function show(root, view) {
   const coordinator = group && await get(`${API}/coordinator`, { query: { group }, signal: view.signal });
   const live = h("span", { role: "status" });
   const refused = h("p.notice", { role: "alert", hidden: true });
-  const list = h("ol.inside-list.inside-timeline", { reversed: true, tabindex: "0", "aria-label": "Events, the newest first" });
+  const list = h("ol.lines.inside-timeline", { reversed: true, tabindex: "0", "aria-label": "Events, the newest first" });
   root.append(h("div.stack",
     h("form.card.row", { onsubmit: go, "aria-label": "Group" }, h("label", { for: "inside-group" }, "Group"), input, h("button.primary", "Show")),
     coordinator?.is_here ? h("section.card.stack", h("div.row", h("h2", `Timeline of ${group}`), live), refused, list)
       : instead(group, coordinator)));
   if (!coordinator?.is_here) return;
-  let stream = null;
-  const open = () => {
-    stream?.abort();
-    stream = new AbortController();
+  const open = (signal) => {
     replace(list);
     events(withQuery(`${API}/events`, { group }), {
       group: (one) => {
-        list.prepend(h("li", h("span", WORDS[one.kind]?.(one) ?? one.kind), h("span.muted", clockTime(one.at_ms))));
+        list.prepend(h("li", h("span", WORDS[one.kind]?.(one) ?? one.kind), h("span.muted.push", clockTime(one.at_ms))));
         while (list.children.length > SHOWN) list.lastChild.remove();
       },
       open: () => replace(live, badge("live", "good")),
       lost: (isOver) => (isOver ? explain() : replace(live, badge("connecting again", "warn"))),
-    }, stream.signal);
+    }, signal);
   };
   // A stream that is refused does not say why: an ordinary request does.
   const explain = () => get(`${API}/events`, { query: { group }, signal: view.signal }).catch((error) => {
@@ -58,9 +51,7 @@ export async function show(root, view) {
     replace(refused, error.message);
     refused.hidden = false;
   });
-  document.addEventListener("visibilitychange", () => (document.hidden ? stream.abort() : open()), { signal: view.signal });
-  view.signal.addEventListener("abort", () => stream.abort(), { once: true });
-  open();
+  whileVisible(view.signal, open);
 }
 
 // What stands where the timeline would be.

@@ -1,8 +1,6 @@
 // The form that chooses a partition, for the views about one.
 
-import { cluster, get } from "../core/api.js";
-import { h, options, textInput } from "../core/dom.js";
-import { navigate } from "../core/router.js";
+import { cluster, get, h, navigate, options, textInput } from "../core/page.js";
 
 const OFFERED = 1000;
 

@@ -1,11 +1,7 @@
 // The registry tree: the nodes on the way to the chosen one with their children, and the chosen one in detail. Live: the
 // server tells which of them have changed.
 
-import { ApiError, events, withQuery } from "../core/api.js";
-import { h, replace, setText } from "../core/dom.js";
-import { bytes, clockTime, count, plural, time } from "../core/format.js";
-import { badge, copyButton, empty, facts, failed } from "../core/parts.js";
-import { setQuery } from "../core/router.js";
+import { ApiError, badge, bytes, clockTime, copyButton, count, empty, events, facts, failed, h, plural, replace, section, setQuery, setText, time, whileVisible, withQuery } from "../core/page.js";
 
 const CHANGES_SHOWN = 20;
 const RECENT_MS = 4000;
@@ -26,7 +22,7 @@ export async function show(root, view) {
   const filter = h("input", { type: "search", placeholder: "Filter children", "aria-label": "Filter the children of this node by name", value: view.query.get("contains") ?? "", oninput: () => setQuery({ contains: filter.value }) });
   const matches = h("span.muted");
   const found = h("section.card.row", { hidden: true }, filter, matches);
-  let stream = null;
+  let loaded = null;
   let turn = 0;
 
   const chosen = () => view.query.get("path") ?? "/";
@@ -34,7 +30,7 @@ export async function show(root, view) {
   async function read(path) {
     const contains = path === chosen() ? view.query.get("contains") : null;
     try {
-      nodes.set(path, await view.get("/api/v1/inside/registry", { path, contains }));
+      nodes.set(path, await view.get("inside/registry", { path, contains }));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       nodes.set(path, { path, error, children: [] });
@@ -47,18 +43,17 @@ export async function show(root, view) {
     if (mine === turn) draw();
   }
 
-  function listen() {
-    stream?.abort();
-    stream = new AbortController();
+  function follow(signal) {
     const way = wayTo(chosen());
     const query = new URLSearchParams(way.map((path) => ["path", path]));
-    events(`/api/v1/inside/registry/events?${query}`, {
+    events(`inside/registry/events?${query}`, {
       changed: ({ paths }) => {
         for (const path of paths) changes.unshift({ path, at: Date.now() });
         changes.splice(CHANGES_SHOWN);
         load(paths.length ? paths : way);
       },
-    }, stream.signal);
+    }, signal);
+    loaded = load(way);
   }
 
   function draw() {
@@ -72,28 +67,23 @@ export async function show(root, view) {
     found.hidden = !filter.value && !(node?.children_found > node?.children.length);
     if (!found.hidden) setText(matches, `${plural(node?.children_found ?? 0, "child", "children")} ${filter.value ? "with this text in the name" : ""}`);
     replace(log, changes.length
-      ? h("ul.inside-changes", changes.map(({ path, at }) => h("li", h("span.muted", clockTime(at)), " ", h("a", { href: link(path) }, path))))
+      ? h("ul.lines.small", changes.map(({ path, at }) => h("li", h("span.muted", clockTime(at)), " ", h("a", { href: link(path) }, path))))
       : h("p.muted", "None since you look at this page. Changes of the nodes on the way to the chosen one appear here at once."));
   }
 
-  const onChosen = async () => {
-    listen();
-    await load(wayTo(chosen()));
-  };
   let before = chosen();
   view.onquery = () => {
     if (document.activeElement !== filter) filter.value = view.query.get("contains") ?? "";
     if (chosen() === before) return load([chosen()]);
     before = chosen();
-    return onChosen();
+    return again();
   };
-  view.signal.addEventListener("abort", () => stream?.abort(), { once: true });
-  document.addEventListener("visibilitychange", () => (document.hidden ? stream?.abort() : onChosen()), { signal: view.signal });
   root.append(
     h("div.inside-registry", tree,
-      h("div.stack", found, detail, h("section.card.stack", h("h2", "Live changes"), log))),
+      h("div.stack", found, detail, section("Live changes", log))),
   );
-  await onChosen();
+  const again = whileVisible(view.signal, follow);
+  await loaded;
 }
 
 // A node's children, and those of the node on the way to the chosen one.

@@ -1,13 +1,10 @@
 // Replication of a partition, live: how far each replica is; and the way of one record from the socket to its commit.
 
-import { events, getSession, request, withQuery } from "../core/api.js";
 import { act } from "../core/dialog.js";
-import { h, newId, replace, setAttribute, setText, svg } from "../core/dom.js";
-import { count, duration } from "../core/format.js";
-import { badge, empty, facts, failed, plainTable } from "../core/parts.js";
+import { badge, count, duration, empty, events, facts, failed, getSession, h, newId, plainTable, replace, request, section, setAttribute, setText, svg, whileVisible, withQuery } from "../core/page.js";
 import { partitionForm } from "./inside_partition.js";
 
-const API = "/api/v1/inside/replication";
+const API = "inside/replication";
 const [LEFT, RIGHT, LANE] = [110, 980, 34];
 
 export async function show(root, view) {
@@ -35,21 +32,12 @@ export async function show(root, view) {
   await load();
 }
 
-// The stream ends while the page is hidden: nobody looks.
 function listen(query, picture, live, view) {
-  let stream = null;
-  const open = () => {
-    stream?.abort();
-    stream = new AbortController();
-    events(withQuery(`${API}/events`, query), {
-      state: (state) => picture.update(state),
-      open: () => replace(live, badge("live", "good")),
-      lost: (isOver) => replace(live, badge(isOver ? "not live" : "connecting again", "warn")),
-    }, stream.signal);
-  };
-  document.addEventListener("visibilitychange", () => (document.hidden ? stream.abort() : open()), { signal: view.signal });
-  view.signal.addEventListener("abort", () => stream.abort(), { once: true });
-  open();
+  whileVisible(view.signal, (signal) => events(withQuery(`${API}/events`, query), {
+    state: (state) => picture.update(state),
+    open: () => replace(live, badge("live", "good")),
+    lost: (isOver) => replace(live, badge(isOver ? "not live" : "connecting again", "warn")),
+  }, signal));
 }
 
 // A lane for each replica: a bar to its log end offset, and a line at the high watermark.
@@ -129,7 +117,7 @@ function follow(query, state, mayChange, view) {
     act(button, result, async () => replace(result, way(await request("POST", `${API}/trace`, { body, signal: view.signal }))));
   };
   const why = !isLeader ? "Only the console of the partition's leader can follow a record." : !mayChange ? "You may not write with this console." : null;
-  return h("section.card.stack", { "aria-label": "Follow a record" }, h("h2", "Follow a record"),
+  return section("Follow a record",
     why ? h("p.muted", why) : [
       h("p.muted", `This writes one record into ${query.topic}-${query.partition}. Consumers of the topic will read it.`),
       h("form.row", { onsubmit: send }, h("label", { for: key }, "Key"), h("input", { id: key, name: "key", autocomplete: "off", size: 12 }),

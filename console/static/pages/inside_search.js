@@ -1,8 +1,6 @@
 // The search of an offset, one comparison at a time: buttons, arrow keys, or by itself.
 
-import { h, replace, setText, svg } from "../core/dom.js";
-import { count, plural } from "../core/format.js";
-import { setQuery } from "../core/router.js";
+import { count, h, plural, replace, setQuery, setText, svg } from "../core/page.js";
 
 const PAUSE_MS = 900;
 
@@ -42,8 +40,8 @@ export function searchSteps(place, found, view) {
   const number = h("span.muted");
   const drawing = svg("svg", { viewBox: "0 0 1000 40", "aria-hidden": "true", preserveAspectRatio: "none" });
   const phases = h("ol.inside-phases");
-  const back = h("button", { onclick: () => go(at - 1) }, "Back");
-  const next = h("button", { onclick: () => go(at + 1) }, "Next");
+  const back = h("button", () => go(at - 1), "Back");
+  const next = h("button", () => go(at + 1), "Next");
   const play = h("button.primary", { hidden: isStill, onclick: () => (timer ? stop() : start()) }, "Play");
   const region = h("div.stack.inside-steps", { tabindex: "0", role: "group", "aria-label": "Steps of the search; arrow keys go back and forth", onkeydown: onKey },
     phases, drawing, text, h("div.row", back, next, play, number));

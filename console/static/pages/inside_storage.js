@@ -1,13 +1,10 @@
 // The files of a partition on this broker: segments, batches, indexes, and the search of an offset step by step.
 
-import { h, replace, svg } from "../core/dom.js";
-import { bytes, count, plural, time } from "../core/format.js";
-import { badge, empty, facts, failed, plainTable } from "../core/parts.js";
-import { setQuery } from "../core/router.js";
+import { badge, bytes, count, empty, facts, failed, h, plainTable, plural, replace, section, setQuery, svg, time } from "../core/page.js";
 import { partitionForm } from "./inside_partition.js";
 import { searchSteps } from "./inside_search.js";
 
-const API = "/api/v1/inside/storage";
+const API = "inside/storage";
 const KINDS = { batches: "Batches", offset: "Offset index", time: "Time index", transaction: "Aborted transactions" };
 
 export async function show(root, view) {
@@ -65,8 +62,7 @@ export async function show(root, view) {
     const form = h("form.row", { onsubmit: (event) => { event.preventDefault(); setQuery({ offset: input.value, step: null }, { push: true }); } },
       h("label", { for: "find-offset" }, "Find offset"), input, h("button.primary", "Search"));
     const place = h("div.stack");
-    replace(search, h("section.card.stack", { "aria-label": "Search of an offset" },
-      h("h2", "How a read finds an offset"), form, place));
+    replace(search, section("How a read finds an offset", form, place));
     if (value("offset") === null) {
       replace(place, h("p.muted", "The index is sparse: it has an entry for every few KiB of the log. A read finds the segment, then the last index entry that is not above the offset, and scans the log from there."));
       return;
@@ -118,8 +114,8 @@ function overview(found, view) {
 }
 
 function listCard(title, rows, line, nothing) {
-  return h("section.card.stack", h("h2", title),
-    rows.length ? h("ul.inside-list", rows.slice(0, 20).map((one) => { const [a, b] = line(one); return h("li", h("span", a), h("span.muted", b)); })) : h("p.muted", nothing));
+  return section(title,
+    rows.length ? h("ul.lines.small", rows.slice(0, 20).map((one) => { const [a, b] = line(one); return h("li", h("span", a), h("span.muted.push", b)); })) : h("p.muted", nothing));
 }
 
 // Segments on a line of offsets, with the offsets that matter to readers.
@@ -131,7 +127,7 @@ function picture(found, view) {
     svg("svg", { viewBox: "0 0 1000 46", role: "img", "aria-label": `Offsets ${from} to ${to} in ${plural(found.segments.length, "segment")}`, preserveAspectRatio: "none" },
       found.segments.map((one) => svg("rect", { class: String(one.base_offset) === view.query.get("segment") ? "chosen" : one.is_active ? "active" : "", x: x(one.base_offset), y: 8, width: Math.max(x(one.next_offset) - x(one.base_offset) - 1.5, 1), height: 22, rx: 2 })),
       marks.map(([name, offset], index) => svg("line", { class: `series-${index + 1}`, x1: x(offset), x2: x(offset), y1: 2 + index, y2: 36 + 2 * index }))),
-    h("ul.inside-legend", marks.map(([name, offset], index) => h("li", svg("svg", { viewBox: "0 0 4 12", "aria-hidden": "true" }, svg("line", { class: `series-${index + 1}`, x1: 2, x2: 2, y1: 0, y2: 12 })), `${name} ${count(offset)}`))));
+    h("ul.legend", marks.map(([name, offset], index) => h("li", svg("svg", { viewBox: "0 0 4 12", "aria-hidden": "true" }, svg("line", { class: `series-${index + 1}`, x1: 2, x2: 2, y1: 0, y2: 12 })), `${name} ${count(offset)}`))));
 }
 
 const SUFFIXES = ["log", "index", "timeindex", "txnindex", "snapshot"];
@@ -140,7 +136,7 @@ function segmentTable(found, view) {
   const size = (segment, suffix) => segment.files.find((one) => one.name.endsWith(`.${suffix}`))?.size;
   return plainTable("Segments and their files", ["Segment", ["Next offset", "number wide"], ...SUFFIXES.map((one, index) => [`.${one}`, index > 1 ? "number wide" : "number"])],
     h("tbody", found.segments.toReversed().map((one) => h("tr", { class: String(one.base_offset) === view.query.get("segment") ? "inside-chosen" : null },
-      h("th", { scope: "row" }, h("button.quiet.mono", { onclick: () => setQuery({ segment: one.base_offset, position: null, entry: null }, { push: true }) }, String(one.base_offset).padStart(20, "0")), one.is_active && [" ", badge("active", "accent")]),
+      h("th", { scope: "row" }, h("button.quiet.mono", () => setQuery({ segment: one.base_offset, position: null, entry: null }, { push: true }), String(one.base_offset).padStart(20, "0")), one.is_active && [" ", badge("active", "accent")]),
       h("td.number.wide", count(one.next_offset)),
       SUFFIXES.map((suffix, index) => h("td", { class: index > 1 ? "number wide" : "number" }, bytes(size(one, suffix))))))));
 }
@@ -159,7 +155,7 @@ function batches(page, offset) {
   return [
     page.batches.length ? table("Batches", ["Position", "Size", "Offsets", "Records", "Flags", "Producer", "Epoch", "Latest time", "CRC"], rows) : h("p.muted", "The segment is empty."),
     h("div.row",
-      h("button", { onclick: () => setQuery({ position: null }) }, "First"),
+      h("button", () => setQuery({ position: null }), "First"),
       h("button", { disabled: page.next_position === null, onclick: () => setQuery({ position: page.next_position }, { push: true }) }, "Next")),
   ];
 }

@@ -1,19 +1,14 @@
 // The overview: health in one sentence, rates of the last hour, what needs a look, and what changed recently.
 
-import { address } from "../core/api.js";
 import { Chart } from "../core/chart.js";
-import { h, replace, setText } from "../core/dom.js";
-import { bytes, clockTime, count, plural, rate, time } from "../core/format.js";
-import { badge, brokerLink, copyButton, facts, groupLink, pageHead, partitionName } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { setTitle } from "../core/router.js";
+import { address, badge, brokerLink, bytes, clockTime, copyButton, count, facts, groupLink, h, pageHead, partitionName, plural, poll, rate, replace, section, setText, setTitle, time } from "../core/page.js";
 
 const PERIOD_MS = 5000;
 
 export async function show(root, view) {
   setTitle("Overview");
   const page = parts();
-  const load = async () => update(page, await view.get("/api/v1/overview"));
+  const load = async () => update(page, await view.get("overview"));
   await load();
   poll(PERIOD_MS, async () => {
     await load();
@@ -25,18 +20,17 @@ export async function show(root, view) {
   root.append(
     pageHead("Overview"),
     h("div.stack", page.lost, page.health, page.start, h("section.card", page.facts),
-      h("div.pairs", page.charts.map(({ title, chart }) => card(title, chart.node)), page.traffic.map(({ title, chart }) => card(title, chart.node, true))),
-      h("div.pairs", page.cards.map(({ title, body }) => card(title, body)))),
+      h("div.pairs", page.charts.map(({ node }) => node), page.traffic.map(({ node }) => ((node.hidden = !page.found.traffic), node))),
+      h("div.pairs", page.cards.map(({ title, body }) => section(title, body)))),
   );
-}
-
-function card(title, content, isHidden = false) {
-  return h("section.card.stack", { "aria-label": title, hidden: isHidden }, h("h2", title), content);
 }
 
 // The nodes of the page, made once: only what differs is changed later.
 function parts() {
-  const chart = (title, format) => ({ title, chart: new Chart({ label: `${title}, last hour`, format }) });
+  const chart = (title, format) => {
+    const made = new Chart({ label: `${title}, last hour`, format });
+    return { chart: made, node: section(title, made.node) };
+  };
   const list = (title, draw) => ({ title, body: h("div"), draw, shown: null });
   const perSecond = (value) => `${rate(value)}/s`;
   const bytesPerSecond = (value) => `${bytes(value)}/s`;
@@ -109,7 +103,7 @@ function drawRates(page, { rates, traffic }) {
   if (!traffic) return;
   page.traffic[0].chart.update([series(traffic.points, 0, `Broker ${traffic.broker_id}`)]);
   page.traffic[1].chart.update([series(traffic.points, 1, "Produced"), series(traffic.points, 2, "Fetched")]);
-  for (const { chart } of page.traffic) chart.node.closest("section")?.removeAttribute("hidden");
+  for (const { node } of page.traffic) node.hidden = false;
 }
 
 function firstCommands(servers) {

@@ -1,9 +1,6 @@
 // Who may log in and do what: SCRAM users, ACLs, quotas, delegation tokens.
 
-import { getSession } from "../core/api.js";
-import { h } from "../core/dom.js";
-import { empty, pageHead, tabs } from "../core/parts.js";
-import { setTitle } from "../core/router.js";
+import { empty, getSession, h, pageHead, setTitle, tabs } from "../core/page.js";
 
 const TABS = {
   users: ["Users", () => import("./security/users.js")],

@@ -1,12 +1,7 @@
 // The page of a topic: its head, and the tab that the path names. A tab is a module `topic/TAB.js` with
 // `show(root, view, topic)`; topic: what /api/v1/topics/NAME answers.
 
-import { ApiError, address, get } from "../core/api.js";
-import { h, replace } from "../core/dom.js";
-import { bytes, count, rate } from "../core/format.js";
-import { badge, empty, facts, failed, pageHead, tabs } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { setTitle } from "../core/router.js";
+import { address, ApiError, badge, bytes, count, empty, facts, failed, get, h, pageHead, poll, rate, replace, setTitle, tabs } from "../core/page.js";
 
 const PERIOD_MS = 5000;
 
@@ -31,7 +26,7 @@ export async function show(root, view) {
   loaded.catch(() => {}); // awaited below
   let topic;
   try {
-    topic = await view.get(address`/api/v1/topics/${name}`);
+    topic = await view.get(address`topics/${name}`);
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error;
     root.append(noTopic(name));
@@ -59,7 +54,7 @@ function watchNumbers(node, topic, signal) {
   let before = null;
   let perSecond = null;
   const ask = async () => {
-    const { time_ms, topics } = await get("/api/v1/topic-statistics", { query: { topic: topic.name }, signal });
+    const { time_ms, topics } = await get("topic-statistics", { query: { topic: topic.name }, signal });
     const [found = {}] = topics;
     perSecond = recordsPerSecond(before, { ...found, time_ms }) ?? perSecond;
     before = { ...found, time_ms };

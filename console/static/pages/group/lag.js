@@ -1,11 +1,7 @@
 // The lag of a group: its last half hour, and each partition.
 
-import { get } from "../../core/api.js";
 import { Chart } from "../../core/chart.js";
-import { h, replace, svg } from "../../core/dom.js";
-import { count, rate } from "../../core/format.js";
-import { PARTITION, partitionName } from "../../core/parts.js";
-import { poll } from "../../core/poll.js";
+import { count, get, h, PARTITION, partitionName, poll, rate, replace, section, svg } from "../../core/page.js";
 import { Table } from "../../core/table.js";
 import { progressText } from "../group.js";
 
@@ -19,7 +15,7 @@ export function show(root, view) {
   let lines = new Map();
   let last = null;
   const table = new Table({ columns: columns((row) => lines.get(partitionName(row))), key: partitionName, caption: "Lag by partition", sort: "-lag", view, nothing: "The group has no committed offsets." });
-  replace(root, h("div.card.stack", h("h2", "Lag of the last half hour"), chart.node, note), table.node);
+  replace(root, section("Lag of the last half hour", chart.node, note), table.node);
   const draw = (found) => table.update(found.partitions);
   poll(PERIOD_MS, async (asked) => {
     const found = await get(`${path}/lag-history`, { signal: asked });
@@ -35,13 +31,13 @@ export function show(root, view) {
 function columns(lagsOf) {
   return [
     PARTITION,
-    { key: "lag", label: "Lag", number: true, format: count },
+    { key: "lag", number: count },
     { key: "spark", label: "Half hour", wide: true, cell: (row) => spark(lagsOf(row)) },
-    { key: "progress", label: "Progress", value: (row) => row.progress?.caught_up_in_s ?? row.progress?.status, cell: (row) => progressText(row.progress) },
+    { key: "progress", value: (row) => row.progress?.caught_up_in_s ?? row.progress?.status, cell: (row) => progressText(row.progress) },
     { key: "read", label: "Read/s", number: true, wide: true, value: (row) => row.progress?.consumed_per_s ?? -1, cell: (row) => rate(row.progress?.consumed_per_s) },
     { key: "written", label: "Written/s", number: true, wide: true, value: (row) => row.progress?.produced_per_s ?? -1, cell: (row) => rate(row.progress?.produced_per_s) },
-    { key: "committed", label: "Committed", number: true, format: count },
-    { key: "end", label: "End of log", number: true, wide: true, format: count },
+    { key: "committed", number: count },
+    { key: "end", label: "End of log", number: count, wide: true },
   ];
 }
 

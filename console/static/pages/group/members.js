@@ -1,9 +1,6 @@
 // The members of a group and, as a picture, which of them has which partition.
 
-import { address } from "../../core/api.js";
-import { h, replace } from "../../core/dom.js";
-import { count } from "../../core/format.js";
-import { empty } from "../../core/parts.js";
+import { address, count, empty, h, replace } from "../../core/page.js";
 import { Table } from "../../core/table.js";
 
 const COLOURS = 6;
@@ -30,12 +27,12 @@ function columns(group) {
   const isNew = group().epoch !== null;
   return [
     { key: "number", label: "No.", format: mark },
-    { key: "client", label: "Client", head: true, value: (row) => row.client_id,
+    { key: "client", head: true, value: (row) => row.client_id,
       cell: (row) => [h("div", row.instance_id ?? row.client_id), h("div.muted.small", row.member_id)] },
-    { key: "host", label: "Host", wide: true, value: (row) => row.host.replace(/^\//, "") },
-    ...(isNew ? [{ key: "epoch", label: "Epoch", number: true, wide: true }] : []),
+    { key: "host", wide: true, value: (row) => row.host.replace(/^\//, "") },
+    ...(isNew ? [{ key: "epoch", number: true, wide: true }] : []),
     { key: "count", label: "Partitions", number: true, value: (row) => size(row.assigned), cell: (row) => moving(row) },
-    { key: "assigned", label: "Assigned", wide: true, cell: (row) => text(row.assigned) },
+    { key: "assigned", wide: true, cell: (row) => text(row.assigned) },
   ];
 }
 

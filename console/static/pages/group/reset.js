@@ -1,11 +1,7 @@
 // Resets the committed offsets of a group. First it shows old and new offsets; only these are then committed.
 
-import { address, post } from "../../core/api.js";
 import { act, field } from "../../core/dialog.js";
-import { h, replace } from "../../core/dom.js";
-import { count, NOTHING, plural } from "../../core/format.js";
-import { partitionName, plainTable } from "../../core/parts.js";
-import { setQuery } from "../../core/router.js";
+import { address, count, h, NOTHING, partitionName, plainTable, plural, post, replace, setQuery } from "../../core/page.js";
 import { attempt, toast } from "../../core/toast.js";
 
 const TARGETS = {
@@ -112,6 +108,6 @@ function shownPlan({ offsets, problems }, apply) {
   return [
     said,
     plainTable("Old and new offsets", columns, h("tbody", rows)),
-    h("div", h("button.primary.danger", { onclick: () => apply(changes) }, `Reset ${plural(changes.length, "offset")}`)),
+    h("div", h("button.primary.danger", () => apply(changes), `Reset ${plural(changes.length, "offset")}`)),
   ];
 }

@@ -1,10 +1,6 @@
 // What happened in a group since it is watched: its states, its members as bars, and each change.
 
-import { get } from "../../core/api.js";
-import { h, replace } from "../../core/dom.js";
-import { clockTime, plural } from "../../core/format.js";
-import { badge, plainTable } from "../../core/parts.js";
-import { poll } from "../../core/poll.js";
+import { badge, clockTime, get, h, plainTable, plural, poll, replace } from "../../core/page.js";
 
 const PERIOD_MS = 1000;
 const SHORTEST_MS = 30_000; // the axis has at least this length

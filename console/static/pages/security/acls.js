@@ -1,10 +1,7 @@
 // Access control lists: search, add with a preview, delete with a preview and a way back.
 
-import { cluster, post, request, withQuery } from "../../core/api.js";
 import { field, formDialog } from "../../core/dialog.js";
-import { h, options, replace, textInput } from "../../core/dom.js";
-import { plural } from "../../core/format.js";
-import { badge } from "../../core/parts.js";
+import { badge, cluster, h, options, plural, post, replace, request, textInput, withQuery } from "../../core/page.js";
 import { toast } from "../../core/toast.js";
 import { actionColumn, addButton, added, buttons, listing, option } from "./listing.js";
 
@@ -24,7 +21,7 @@ const listed = (acls, kind) => h("pre.difference", { tabindex: "0", "aria-label"
 
 export async function show(root, view, may, addActions) {
   const path = await cluster("/acls");
-  const removeShown = h("button.danger", { onclick: () => remove(list.shown()) }, "Delete these…");
+  const removeShown = h("button.danger", () => remove(list.shown()), "Delete these…");
   const list = await listing(root, view, {
     caption: "ACLs", key: (acl) => FIELDS.map((name) => acl[name]).join("\n"), nothing: "There is no ACL, or none has these words.",
     load: async () => (await view.get(path)).data,
@@ -37,11 +34,11 @@ export async function show(root, view, may, addActions) {
     extra: may ? [removeShown] : [],
     open: may ? add : null,
     columns: [
-      { key: "principal", label: "Principal", head: true },
-      { key: "permission", label: "Permission", value: "permission", cell: (acl) => badge(lower(acl.permission), acl.permission === "DENY" ? "bad" : "good") },
-      { key: "operation", label: "Operation", value: (acl) => lower(acl.operation) },
-      { key: "resource", label: "Resource", value: (acl) => `${acl.resource_type} ${acl.resource_name}`, cell: (acl) => [`${lower(acl.resource_type)} `, h("code", acl.resource_name), acl.pattern_type === "PREFIXED" && h("span.muted", "… prefix")].filter(Boolean) },
-      { key: "host", label: "Host", wide: true },
+      { key: "principal", head: true },
+      { key: "permission", value: "permission", cell: (acl) => badge(lower(acl.permission), acl.permission === "DENY" ? "bad" : "good") },
+      { key: "operation", value: (acl) => lower(acl.operation) },
+      { key: "resource", value: (acl) => `${acl.resource_type} ${acl.resource_name}`, cell: (acl) => [`${lower(acl.resource_type)} `, h("code", acl.resource_name), acl.pattern_type === "PREFIXED" && h("span.muted", "… prefix")].filter(Boolean) },
+      { key: "host", wide: true },
       ...(may ? [actionColumn((acl) => buttons(sentence(acl), [["Delete…", () => remove([acl]), "danger"]]))] : []),
     ],
   });

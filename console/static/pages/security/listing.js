@@ -1,9 +1,6 @@
 // What the tabs have in common: a table with a search, asked again and again, and why there is none.
 
-import { h, options, replace } from "../../core/dom.js";
-import { empty, failed } from "../../core/parts.js";
-import { poll } from "../../core/poll.js";
-import { setQuery } from "../../core/router.js";
+import { empty, failed, h, options, poll, replace, setQuery } from "../../core/page.js";
 import { searchField } from "../../core/search.js";
 import { Table } from "../../core/table.js";
 
@@ -50,7 +47,7 @@ export async function listing(root, view, { caption, columns, key, nothing, load
   }
   root.append(problem, content);
   try {
-    const state = await view.get("/api/v1/security", { of: view.params.tab ?? "users" });
+    const state = await view.get("security", { of: view.params.tab ?? "users" });
     if (state.missing) throw new Error(state.missing);
     await read();
   } catch (error) {
@@ -72,5 +69,5 @@ export const buttons = (name, actions) => h("div.row", actions.map(([text, oncli
 export const actionColumn = (make) => ({ key: "actions", label: h("span.visually-hidden", "Actions"), cell: make });
 
 // The button that opens the form of `?add=yes`, and what a form does when it is closed.
-export const addButton = (text) => h("button.primary", { onclick: () => setQuery({ add: "yes" }) }, text);
+export const addButton = (text) => h("button.primary", () => setQuery({ add: "yes" }), text);
 export const added = () => new URLSearchParams(location.search).get("add") && setQuery({ add: null });

@@ -1,9 +1,7 @@
 // Quotas of users, client ids and addresses: set, change, remove, with the difference before and a way back after.
 
-import { get, post } from "../../core/api.js";
 import { field, formDialog } from "../../core/dialog.js";
-import { h, options, replace } from "../../core/dom.js";
-import { bytes, count } from "../../core/format.js";
+import { bytes, count, get, h, options, post, replace } from "../../core/page.js";
 import { toast } from "../../core/toast.js";
 import { actionColumn, addButton, added, buttons, listing } from "./listing.js";
 
@@ -25,7 +23,7 @@ const named = (one) => typesOf(one).map((type) => (one[type] === null ? `every o
 export async function show(root, view, may, addActions) {
   const list = await listing(root, view, {
     caption: "quotas", key: named, nothing: "There is no quota, or none has these words.",
-    load: async () => (await view.get("/api/v1/quotas")).entities,
+    load: async () => (await view.get("quotas")).entities,
     text: named,
     missing: [["NOT_SERVED", "This cluster has no API for quotas", "Brokers have it from Kafka 2.6 on.", "quotas"]],
     open: may ? () => edit(null) : null,
@@ -41,7 +39,7 @@ export async function show(root, view, may, addActions) {
 
   // Applies values (null: remove) and offers the way back to those of before.
   async function apply(entity, values, before) {
-    const send = (quotas) => post("/api/v1/quotas:alter", { ...entityOf(entity), quotas });
+    const send = (quotas) => post("quotas:alter", { ...entityOf(entity), quotas });
     await send(values);
     const old = Object.fromEntries(Object.keys(values).map((key) => [key, before[key] ?? null]));
     toast(`The quotas of ${named(entity)} are changed.`, { undo: async () => (await send(old), list.ask()), undone: `The quotas of ${named(entity)} are as before.` });
@@ -95,7 +93,7 @@ export async function show(root, view, may, addActions) {
 
   // The quotas that an entity has already, for the way back.
   async function known(entity) {
-    const { entities } = await get("/api/v1/quotas");
+    const { entities } = await get("quotas");
     return entities.find((each) => named(each) === named(entity))?.quotas ?? {};
   }
 }

@@ -1,14 +1,11 @@
 // Delegation tokens: create, renew, expire. The secret is shown once, when the token is created.
 
-import { address, post } from "../../core/api.js";
 import { field, formDialog } from "../../core/dialog.js";
-import { h, textInput } from "../../core/dom.js";
-import { time } from "../../core/format.js";
-import { copyButton } from "../../core/parts.js";
+import { address, copyButton, h, post, textInput, time } from "../../core/page.js";
 import { attempt, toast } from "../../core/toast.js";
 import { actionColumn, addButton, added, buttons, listing } from "./listing.js";
 
-const PATH = "/api/v1/delegation-tokens";
+const PATH = "delegation-tokens";
 const HOUR_MS = 3_600_000;
 const SECTION = "delegation-tokens";
 
@@ -30,9 +27,9 @@ export async function show(root, view, may, addActions) {
     ],
     open: may ? create : null,
     columns: [
-      { key: "token", label: "Token", head: true, value: "token_id", cell: (one) => h("code", one.token_id) },
-      { key: "owner", label: "Owner" },
-      { key: "renewers", label: "Renewers", wide: true, value: (one) => one.renewers.join(", ") },
+      { key: "token", head: true, value: "token_id", cell: (one) => h("code", one.token_id) },
+      { key: "owner" },
+      { key: "renewers", wide: true, value: (one) => one.renewers.join(", ") },
       when("issue_timestamp_ms", "Created", true), when("expiry_timestamp_ms", "Ends"), when("max_timestamp_ms", "At the latest", true),
       actionColumn((one) => (mayEnd ? buttons(one.token_id, [["Renew", () => renew(one)], ["Expire…", () => expire(one), "danger"]]) : "")),
     ],

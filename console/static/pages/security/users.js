@@ -1,10 +1,7 @@
 // SCRAM users. A password is only sent: nothing shows it again.
 
-import { address, post, request } from "../../core/api.js";
 import { confirmDialog, field, formDialog } from "../../core/dialog.js";
-import { h, textInput } from "../../core/dom.js";
-import { count } from "../../core/format.js";
-import { badge, copyButton } from "../../core/parts.js";
+import { address, badge, copyButton, count, h, post, request, textInput } from "../../core/page.js";
 import { toast } from "../../core/toast.js";
 import { actionColumn, addButton, added, buttons, listing } from "./listing.js";
 
@@ -15,7 +12,7 @@ const LENGTH = 24;
 export async function show(root, view, may, addActions) {
   const list = await listing(root, view, {
     caption: "users", key: (one) => one.name, nothing: "No user has a SCRAM credential, or none has these words.",
-    load: async () => (await view.get("/api/v1/users")).users,
+    load: async () => (await view.get("users")).users,
     text: (one) => one.name,
     missing: [["NOT_SERVED", "This cluster has no API for SCRAM users", "Brokers have it from Kafka 2.7 on.", "sasl-on-a-listener"]],
     open: may ? () => edit(null) : null,
@@ -32,7 +29,7 @@ export async function show(root, view, may, addActions) {
       title: `Delete the user ${name}?`, action: "Delete user", typed: name,
       consequence: "All its passwords are deleted and cannot be restored. Connections that exist stay open; ACLs and quotas of the user stay.",
       submit: async () => {
-        await request("DELETE", address`/api/v1/users/${name}`);
+        await request("DELETE", address`users/${name}`);
         toast(`The user ${name} is deleted. Its ACLs stay:`, { link: { href: `/security/acls?q=${encodeURIComponent(name)}`, text: "show them" } });
         list.ask();
       },
@@ -44,7 +41,7 @@ export async function show(root, view, may, addActions) {
     const password = h("input", { type: "password", required: true, autocomplete: "new-password", maxlength: 1024 });
     const iterations = h("input", { type: "number", min: 4096, max: 16384, value: user?.credentials[0]?.iterations ?? 4096 });
     const mechanisms = MECHANISMS.map((one) => h("input", { type: "checkbox", value: one, checked: !user || user.credentials.some((each) => each.mechanism === one) }));
-    const generate = h("button", { onclick: () => ((password.value = generated()), (password.type = "text")) }, "Generate");
+    const generate = h("button", () => ((password.value = generated()), (password.type = "text")), "Generate");
     formDialog({
       title: user ? `Change the password of ${user.name}` : "Add a user", action: user ? "Change password" : "Add user", closed: added,
       content: [
@@ -59,8 +56,8 @@ export async function show(root, view, may, addActions) {
         if (!chosen.length) throw new Error("Choose at least one mechanism.");
         const body = { password: password.value, mechanisms: chosen, iterations: Number(iterations.value) };
         const called = user ? user.name : name.value;
-        if (user) await request("PUT", address`/api/v1/users/${called}`, { body });
-        else await post("/api/v1/users", { name: called, ...body });
+        if (user) await request("PUT", address`users/${called}`, { body });
+        else await post("users", { name: called, ...body });
         toast(user ? `The password of ${called} is changed.` : `The user ${called} can log in now.`, { link: user ? null : { href: `/security/acls?add=yes&principal=${encodeURIComponent(`User:${called}`)}`, text: "Allow it something" } });
         list.ask();
       },

@@ -1,11 +1,7 @@
 // The settings of a topic: value, source and documentation; changed after a look at what differs.
 
-import { address, cluster, getSession, post } from "../../core/api.js";
 import { field, formDialog } from "../../core/dialog.js";
-import { h, replace, setText } from "../../core/dom.js";
-import { plural } from "../../core/format.js";
-import { badge } from "../../core/parts.js";
-import { setQuery } from "../../core/router.js";
+import { address, badge, cluster, getSession, h, plural, post, replace, setQuery, setText } from "../../core/page.js";
 import { searchField } from "../../core/search.js";
 import { Table } from "../../core/table.js";
 import { toast } from "../../core/toast.js";
@@ -26,7 +22,7 @@ export async function show(root, view, topic) {
   });
 
   function load() {
-    return view.get(address`/api/v1/topics/${topic.name}/settings`).then((found) => found.settings);
+    return view.get(address`topics/${topic.name}/settings`).then((found) => found.settings);
   }
 
   function draw() {
@@ -70,9 +66,9 @@ function columns(mayChange, change) {
   const found = [
     { key: "name", label: "Setting", head: true, value: (row) => row.name,
       cell: (row) => [h("code", row.name), h("p.muted.small", row.documentation ?? "")] },
-    { key: "value", label: "Value", value: (row) => row.value,
+    { key: "value", value: (row) => row.value,
       cell: (row) => [h("code", row.is_sensitive ? "hidden" : row.value || "(empty)"), h("span.muted.small", ` ${meaning(row.name, row.value)}`)] },
-    { key: "source", label: "Source", value: "source", cell: (row) => badge(SOURCES[row.source] ?? row.source, isOwn(row) ? "accent" : "") },
+    { key: "source", value: "source", cell: (row) => badge(SOURCES[row.source] ?? row.source, isOwn(row) ? "accent" : "") },
     { key: "default", label: "Kafka's default", wide: true, value: (row) => row.rule?.default ?? null, cell: (row) => h("code", row.rule?.default ?? "–") },
   ];
   if (mayChange) {

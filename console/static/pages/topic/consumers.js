@@ -1,18 +1,13 @@
 // The groups that read a topic, with their lag; the partitions of the one that the query names.
 
-import { address, get } from "../../core/api.js";
-import { h, replace, setText } from "../../core/dom.js";
-import { count } from "../../core/format.js";
-import { badge, empty, failed, groupLink, problems } from "../../core/parts.js";
-import { poll } from "../../core/poll.js";
-import { setQuery } from "../../core/router.js";
+import { address, badge, count, empty, failed, get, groupLink, h, poll, problems, replace, setQuery, setText } from "../../core/page.js";
 import { Table } from "../../core/table.js";
 
 const PERIOD_MS = 5000;
 
 export async function show(root, view, topic) {
   let found;
-  const ask = async (signal) => (found = await get(address`/api/v1/topics/${topic.name}/groups`, { signal }));
+  const ask = async (signal) => (found = await get(address`topics/${topic.name}/groups`, { signal }));
   await ask(view.signal);
   const groups = new Table({ view, columns: groupColumns(), key: (row) => row.group_id, caption: "Groups that read this topic", sort: "-lag" });
   const parts = new Table({ view, columns: partitionColumns(), key: (row) => row.partition, caption: "Partitions of the group", name: "partition-sort" });
@@ -45,21 +40,21 @@ export async function show(root, view, topic) {
 function groupColumns() {
   const toggle = (row) => setQuery({ group: new URLSearchParams(location.search).get("group") === row.group_id ? null : row.group_id });
   return [
-    { key: "group", label: "Group", head: true, value: "group_id", format: groupLink },
-    { key: "state", label: "State", value: "state", cell: (row) => badge(row.state || "unknown", row.state === "Stable" ? "good" : "") },
-    { key: "members", label: "Members", number: true, wide: true, title: "Members that read this topic" },
-    { key: "lag", label: "Lag", number: true, format: count, title: "Records that the group has not committed yet" },
-    { key: "partitions", label: "Partitions", number: true,
+    { key: "group", head: true, value: "group_id", format: groupLink },
+    { key: "state", value: "state", cell: (row) => badge(row.state || "unknown", row.state === "Stable" ? "good" : "") },
+    { key: "members", number: true, wide: true, title: "Members that read this topic" },
+    { key: "lag", number: count, title: "Records that the group has not committed yet" },
+    { key: "partitions", number: true,
       cell: (row) => h("button", { "aria-label": `Partitions of ${row.group_id}`, onclick: () => toggle(row) }, count(row.partitions.length)) },
   ];
 }
 
 function partitionColumns() {
   return [
-    { key: "partition", label: "Partition", head: true, number: true },
-    { key: "committed", label: "Committed", number: true, format: count },
-    { key: "lag", label: "Lag", number: true, format: count },
-    { key: "member", label: "Member", value: "client_id", cell: (row) => row.client_id ?? "none" },
-    { key: "host", label: "Host", wide: true, value: "host", cell: (row) => row.host ?? "–" },
+    { key: "partition", head: true, number: true },
+    { key: "committed", number: count },
+    { key: "lag", number: count },
+    { key: "member", value: "client_id", cell: (row) => row.client_id ?? "none" },
+    { key: "host", wide: true, value: "host", cell: (row) => row.host ?? "–" },
   ];
 }

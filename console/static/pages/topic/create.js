@@ -1,8 +1,7 @@
 // The form that creates a topic: checked while it is typed, by the cluster when it is sent.
 
-import { address, cluster, get, post, request } from "../../core/api.js";
 import { field, formDialog } from "../../core/dialog.js";
-import { h, replace, textInput } from "../../core/dom.js";
+import { address, cluster, get, h, post, replace, request, textInput } from "../../core/page.js";
 import { attempt, toast } from "../../core/toast.js";
 import { check, control, meaning } from "./settings.js";
 
@@ -22,7 +21,7 @@ function checkName(name, topics) {
 }
 
 export async function createTopic({ topics, name, signal, done, opened, closed }) {
-  const asked = Promise.all([cluster("/brokers").then((path) => get(path, { signal })), get("/api/v1/topic-settings", { signal })]);
+  const asked = Promise.all([cluster("/brokers").then((path) => get(path, { signal })), get("topic-settings", { signal })]);
   const nameInput = textInput({ value: name, required: true });
   const partitions = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
   const factor = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
@@ -64,7 +63,7 @@ export async function createTopic({ topics, name, signal, done, opened, closed }
 
   // A new topic is deleted again only while it is empty.
   async function undo(topic) {
-    const { partitions: logs } = await get(address`/api/v1/topics/${topic}/partitions`);
+    const { partitions: logs } = await get(address`topics/${topic}/partitions`);
     if (logs.some((one) => one.end !== 0)) toast(`Topic ${topic} has records, or does not answer. It was not deleted.`, { kind: "bad" });
     else await attempt(async () => request("DELETE", await cluster(address`/topics/${topic}`)), `Topic ${topic} was deleted again.`);
     done();

@@ -1,10 +1,7 @@
 // What destroys data of a topic: deleting records, deleting the topic. Each says first what it will do.
 
-import { address, get, getSession, post } from "../../core/api.js";
 import { act, confirmDialog, field } from "../../core/dialog.js";
-import { h, options, replace } from "../../core/dom.js";
-import { count, plural } from "../../core/format.js";
-import { navigate } from "../../core/router.js";
+import { address, count, get, getSession, h, navigate, options, plural, post, replace, section } from "../../core/page.js";
 import { toast } from "../../core/toast.js";
 import { deleteTopics } from "./actions.js";
 
@@ -16,8 +13,7 @@ export async function show(root, view, topic) {
   root.append(h("div.stack",
     reason && h("p.notice", reason),
     deleteRecords(topic, Boolean(reason)),
-    h("section.card.stack",
-      h("h2", "Delete this topic"),
+    section("Delete this topic",
       h("p", "Removes all its partitions with their records from every broker. This cannot be undone."),
       h("p", h("button.danger", { disabled: Boolean(reason), onclick: () => deleteTopics([topic], () => navigate("/topics")) }, "Delete topic…")))));
 }
@@ -53,8 +49,8 @@ function deleteRecords(topic, disabled) {
     if (until.value === "time" && !(at >= 0)) throw new Error("Choose a time first.");
     if (until.value === "offset" && whole(offset.value)) throw new Error(whole(offset.value));
     const [logs, times] = await Promise.all([
-      get(address`/api/v1/topics/${topic.name}/partitions`),
-      until.value === "time" ? get(address`/api/v1/topics/${topic.name}/offsets`, { query: { timestamp: at } }) : null,
+      get(address`topics/${topic.name}/partitions`),
+      until.value === "time" ? get(address`topics/${topic.name}/offsets`, { query: { timestamp: at } }) : null,
     ]);
     const wanted = logs.partitions.filter((one) => partition.value === "" || one.partition === Number(partition.value));
     const silent = wanted.find((one) => one.start === null || one.end === null);
@@ -65,8 +61,7 @@ function deleteRecords(topic, disabled) {
   }
 
   draw();
-  return h("section.card.stack",
-    h("h2", "Delete records"),
+  return section("Delete records",
     h("p", "Moves the start of partitions forward. The records before it are gone for all consumers, on every replica."),
     h("div.row", field("Delete", until), place), problem, h("p", button));
 }
@@ -82,7 +77,7 @@ function confirm(name, ranges, records) {
     action: `Delete ${plural(records, "record")}`,
     typed: name,
     async submit() {
-      await post(`${address`/api/v1/topics/${name}`}/records:delete`, { before: Object.fromEntries(ranges.map((one) => [one.partition, one.to])) });
+      await post(`${address`topics/${name}`}/records:delete`, { before: Object.fromEntries(ranges.map((one) => [one.partition, one.to])) });
       toast(`${plural(records, "record")} of ${name} deleted.`, { link: { href: address`/topics/${name}/partitions`, text: "Partitions" } });
     },
   });

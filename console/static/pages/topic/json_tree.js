@@ -43,7 +43,7 @@ function node(name, value, level) {
   function show(limit) {
     const more = entries.length - limit;
     replace(inner, entries.slice(0, limit).map(([key, one]) => node(key, one, level + 1)),
-      more > 0 && h("button.quiet", { onclick: () => show(limit + 1000) }, `${more} more`));
+      more > 0 && h("button.quiet", () => show(limit + 1000), `${more} more`));
   }
   fill();
   return details;

@@ -1,11 +1,7 @@
 // The records of a topic: pages in both directions, search, and the live tail. What is shown is in the query.
 
-import { address, events, get, withQuery } from "../../core/api.js";
-import { h, options, replace, setText, textInput } from "../../core/dom.js";
-import { count, exactTime, plural } from "../../core/format.js";
+import { address, count, empty, events, exactTime, failed, get, h, navigate, options, plural, replace, setQuery, setText, textInput, withQuery } from "../../core/page.js";
 import { addCommands } from "../../core/palette.js";
-import { empty, failed } from "../../core/parts.js";
-import { navigate, setQuery } from "../../core/router.js";
 import { EXACT, showRecord, transaction } from "./record_panel.js";
 
 const FILTERS = ["value", "key", "header", "path", "regex"];
@@ -99,8 +95,8 @@ class Messages {
         input("partitions", "Partitions", "all"), select("key_decoder", "Key as", decoders), select("value_decoder", "Value as", decoders),
         h("label.check", h("input", { type: "checkbox", name: "transactions" }), " aborted and open transactions, too")),
       this.filters,
-      h("div.row", h("button.primary", "Show"), h("button", { onclick: () => this.clear() }, "Clear"),
-        h("button", { onclick: () => this.apply({ live: "1" }) }, "Live")));
+      h("div.row", h("button.primary", "Show"), h("button", () => this.clear(), "Clear"),
+        h("button", () => this.apply({ live: "1" }), "Live")));
     return form;
   }
 
@@ -190,7 +186,7 @@ class Messages {
     const { signal } = this.work;
     this.draw([]);
     this.nothing.hidden = true;
-    const stop = h("button", { onclick: () => (this.work.abort(), this.searched(progress, true)) }, "Stop");
+    const stop = h("button", () => (this.work.abort(), this.searched(progress, true)), "Stop");
     let progress = { scanned: 0, matched: 0, at: null, is_complete: false, errors: [] };
     setText(this.status, "Searching…");
     replace(this.controls, stop);
@@ -210,7 +206,7 @@ class Messages {
   searched(data, isStopped = false) {
     setText(this.status, `${plural(data.matched, "match", "matches")} in ${plural(data.scanned, "record")}${data.is_complete ? "" : isStopped ? ", stopped" : ", not all"}`);
     const { direction } = this;
-    const next = h("button", { onclick: () => setQuery({ at: data.at, direction, record: null }, { push: true }) }, "Continue the search");
+    const next = h("button", () => setQuery({ at: data.at, direction, record: null }, { push: true }), "Continue the search");
     replace(this.controls, !data.is_complete && data.at && next, this.downloads());
     this.warn(data.errors, 0);
     this.showNothing(data.is_complete ? "No record matches" : "No match so far");
@@ -224,12 +220,12 @@ class Messages {
     const told = () => `Live: ${plural(this.rows.length, "record")}${this.skipped ? `, ${count(this.skipped)} skipped, too many to show` : ""}`;
     setText(this.status, at ? told() : "Live: waiting for records…");
     this.nothing.hidden = true;
-    const pause = h("button", { onclick: () => {
+    const pause = h("button", () => {
       work.abort();
       setText(this.status, `${told()}. Paused.`);
-      replace(this.controls, h("button.primary", { onclick: () => (this.work = this.nextWork(), this.startTail(last)) }, "Resume"), stop);
-    } }, "Pause");
-    const stop = h("button", { onclick: () => setQuery({ live: null }) }, "End live view");
+      replace(this.controls, h("button.primary", () => (this.work = this.nextWork(), this.startTail(last)), "Resume"), stop);
+    }, "Pause");
+    const stop = h("button", () => setQuery({ live: null }), "End live view");
     replace(this.controls, pause, stop);
     events(withQuery(this.path(":tail"), { ...this.selection(), at: last }), {
       records: (data) => {

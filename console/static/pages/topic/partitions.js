@@ -1,10 +1,6 @@
 // The partitions of a topic: leaders, replicas, offsets and sizes; what each broker has; elections and reassignments.
 
-import { address, get, getSession } from "../../core/api.js";
-import { h, replace, setAttribute } from "../../core/dom.js";
-import { bytes, count, plural } from "../../core/format.js";
-import { badge, brokerLink, failed, problems } from "../../core/parts.js";
-import { poll } from "../../core/poll.js";
+import { address, badge, brokerLink, bytes, count, failed, get, getSession, h, plural, poll, problems, replace, section, setAttribute } from "../../core/page.js";
 import { Table } from "../../core/table.js";
 import { attempt } from "../../core/toast.js";
 import { addPartitions } from "./actions.js";
@@ -19,8 +15,8 @@ export async function show(root, view, topic) {
   let silent = [];
   const ask = async (signal) => {
     const [state, logs] = await Promise.all([
-      get(address`/api/v1/topics/${topic.name}`, { signal }),
-      get(address`/api/v1/topics/${topic.name}/partitions`, { signal }),
+      get(address`topics/${topic.name}`, { signal }),
+      get(address`topics/${topic.name}/partitions`, { signal }),
     ]);
     const found = new Map(logs.partitions.map((one) => [one.partition, one]));
     rows = state.states.map((one) => withLogs(one, found.get(one.partition)));
@@ -28,7 +24,7 @@ export async function show(root, view, topic) {
   };
   // Apart from the partitions: a cluster without a controller does not hold the page.
   const askMoves = async (signal) => {
-    const found = await get("/api/v1/reassignments", { signal });
+    const found = await get("reassignments", { signal });
     moves = found.moves.filter((one) => one.topic === topic.name);
     silent = found.problems;
     draw();
@@ -39,7 +35,7 @@ export async function show(root, view, topic) {
   const moving = h("section.card.stack", { "aria-label": "Reassignments in progress" });
   const leaders = h("div.bars");
   const sizes = h("div.bars");
-  const sized = h("section.card.stack", h("h2", "Size by broker"), sizes);
+  const sized = section("Size by broker", sizes);
   const draw = () => {
     replace(notes, problems([...new Set([...sentences, ...silent])]));
     moving.hidden = moves.length === 0;
@@ -58,12 +54,12 @@ export async function show(root, view, topic) {
   root.append(h("div.stack",
     notes,
     may_change && h("div.row",
-      h("button", { onclick: () => addPartitions({ name: topic.name, partitions: rows.length }, again) }, "Add partitions…"),
-      h("button", { onclick: () => elect(topic.name, rows, again) }, "Elect leaders…"),
-      h("button", { onclick: () => attempt(() => reassign(topic.name, rows, again)) }, "Move replicas…")),
+      h("button", () => addPartitions({ name: topic.name, partitions: rows.length }, again), "Add partitions…"),
+      h("button", () => elect(topic.name, rows, again), "Elect leaders…"),
+      h("button", () => attempt(() => reassign(topic.name, rows, again)), "Move replicas…")),
     moving,
     h("div.columns",
-      h("section.card.stack", h("h2", "Leaders by broker"), leaders),
+      section("Leaders by broker", leaders),
       sized),
     table.node));
 }
@@ -77,9 +73,9 @@ function withLogs(state, log) {
 function columns() {
   const numeric = (key, label, format = count, rest = {}) => ({ key, label, number: true, value: (row) => row[key], cell: (row) => format(row[key]), ...rest });
   return [
-    { key: "partition", label: "Partition", head: true, number: true },
-    { key: "leader", label: "Leader", number: true, value: "leader", cell: leader },
-    { key: "replicas", label: "Replicas", title: "The first is the preferred leader. In red: not in sync", value: (row) => row.replicas.length, cell: replicas },
+    { key: "partition", head: true, number: true },
+    { key: "leader", number: true, value: "leader", cell: leader },
+    { key: "replicas", title: "The first is the preferred leader. In red: not in sync", value: (row) => row.replicas.length, cell: replicas },
     { key: "isr", label: "In sync", wide: true, value: (row) => row.isr.length, cell: (row) => row.isr.join(", ") },
     numeric("start", "Start", count, { wide: true, title: "Log start offset" }),
     numeric("end", "End", count, { wide: true, title: "High watermark: the offset after the last record that consumers see" }),
@@ -125,7 +121,7 @@ function movesInProgress(moves, mayChange, again) {
     h("div.row",
       h("h2.grow", `${plural(moves.length, "partition")} being moved`),
       bar, whole !== null && h("span.number", `${Math.floor(whole * 100)} %`),
-      mayChange && h("button", { onclick: () => cancelMoves(moves, again) }, "Cancel all")),
+      mayChange && h("button", () => cancelMoves(moves, again), "Cancel all")),
     h("ul.small", moves.slice(0, 20).map((one) =>
       h("li", `Partition ${one.partition}: adds ${list(one.adding)}, removes ${list(one.removing)}`))),
   ];

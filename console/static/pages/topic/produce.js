@@ -1,8 +1,7 @@
 // Produces records to a topic: one from a form, which may begin as a copy of another record, or many that are pasted.
 
-import { address, cluster, getSession, request } from "../../core/api.js";
 import { act, field } from "../../core/dialog.js";
-import { h, newId, options, replace } from "../../core/dom.js";
+import { address, cluster, getSession, h, newId, options, replace, request } from "../../core/page.js";
 import { toast } from "../../core/toast.js";
 import { produceMany } from "./produce_many.js";
 import { EXACT } from "./record_panel.js";
@@ -26,7 +25,7 @@ async function copyOf(view, topic) {
   if (!place) return null;
   const [partition, offset] = place.split(":");
   try {
-    const record = await view.get(address`/api/v1/topics/${topic}/partitions/${partition}/records/${offset ?? ""}`, EXACT);
+    const record = await view.get(address`topics/${topic}/partitions/${partition}/records/${offset ?? ""}`, EXACT);
     const isWhole = [record.key, record.value, ...record.headers.map((one) => one.value)].every((one) => !one?.is_truncated);
     return isWhole ? { record } : { problem: `Record ${place} is too large to be copied here.` };
   } catch (error) {

@@ -1,9 +1,7 @@
 // Produces many records that were pasted or are in a file: lines of JSON, as Download writes them, or of text.
 
-import { address, cluster, request } from "../../core/api.js";
 import { field } from "../../core/dialog.js";
-import { h, options, replace } from "../../core/dom.js";
-import { count, plural } from "../../core/format.js";
+import { address, cluster, count, h, options, plural, replace, request } from "../../core/page.js";
 import { toast } from "../../core/toast.js";
 import { base64 } from "./produce.js";
 

@@ -1,10 +1,6 @@
 // One record with all that is known about it: value, key, headers, metadata.
 
-import { address, get, getSession, withQuery } from "../../core/api.js";
-import { h, replace } from "../../core/dom.js";
-import { bytes, exactTime, plural } from "../../core/format.js";
-import { badge, copyButton, failed, loading, plainTable } from "../../core/parts.js";
-import { setQuery } from "../../core/router.js";
+import { address, badge, bytes, copyButton, exactTime, failed, get, getSession, h, loading, plainTable, plural, replace, setQuery, withQuery } from "../../core/page.js";
 import { jsonTree } from "./json_tree.js";
 
 // The parameters of a request for a record with exactly its bytes.
@@ -79,7 +75,7 @@ function schema({ schema_id: id, schema_type: type }) {
     if (!target.open || body.firstChild) return;
     const done = loading(body);
     try {
-      const { text, subjects, references } = await get(address`/api/v1/schemas/${id}`);
+      const { text, subjects, references } = await get(address`schemas/${id}`);
       done();
       replace(body, subjects.length > 0 && h("p.small.muted", subjects.map((one) => `${one.subject}, version ${one.version}`).join(" · ")),
         [{ text }, ...references].map((one) => [one.name && h("p.small", one.name), h("pre", { tabindex: "0", "aria-label": "Text of the schema" }, pretty(one.text))]));

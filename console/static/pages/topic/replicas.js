@@ -1,10 +1,7 @@
 // Elections of leaders and reassignments of replicas, for one topic.
 
-import { cluster, get, post } from "../../core/api.js";
 import { field, formDialog } from "../../core/dialog.js";
-import { h, replace } from "../../core/dom.js";
-import { plural } from "../../core/format.js";
-import { failed } from "../../core/parts.js";
+import { cluster, failed, get, h, plural, post, replace } from "../../core/page.js";
 import { attempt, toast } from "../../core/toast.js";
 
 const SHOWN = 30;
@@ -33,7 +30,7 @@ export function elect(topic, rows, again) {
     async submit() {
       const wanted = unclean.checked ? without : preferred;
       const body = { type: unclean.checked ? "unclean" : "preferred", partitions: wanted.map(({ partition }) => ({ topic, partition })) };
-      const found = await post("/api/v1/elections", body);
+      const found = await post("elections", body);
       report(found, wanted.length, `${plural(found.done, "leader")} of ${topic} elected`);
       again();
     },
@@ -74,7 +71,7 @@ export async function reassign(topic, rows, again) {
       return;
     }
     try {
-      const { moves } = await post("/api/v1/reassignments", body(true));
+      const { moves } = await post("reassignments", body(true));
       if (mine !== question) return;
       dialog.submitButton.disabled = !moves.length;
       replace(plan, moves.length ? planned(moves) : h("p.muted", "Nothing moves: the replicas are on these brokers already."));
@@ -84,7 +81,7 @@ export async function reassign(topic, rows, again) {
   }
 
   async function submit() {
-    const { moves, failed } = await post("/api/v1/reassignments", body(false));
+    const { moves, failed } = await post("reassignments", body(false));
     report({ failed }, moves.length, `${plural(moves.length - failed.length, "partition")} of ${topic} being moved`, () => cancelMoves(moves, again));
     again();
   }
@@ -104,7 +101,7 @@ function planned(moves) {
 export async function cancelMoves(moves, again) {
   const partitions = moves.map(({ topic, partition }) => ({ topic, partition }));
   await attempt(async () => {
-    report(await post("/api/v1/reassignments:cancel", { partitions }), partitions.length, `${plural(partitions.length, "move")} cancelled`);
+    report(await post("reassignments:cancel", { partitions }), partitions.length, `${plural(partitions.length, "move")} cancelled`);
   });
   again();
 }

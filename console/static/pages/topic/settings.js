@@ -2,8 +2,7 @@
 //
 // rule: as /api/v1/topic-settings answers; null for a setting that this console does not know.
 
-import { h, options, textInput } from "../../core/dom.js";
-import { bytes, count, duration } from "../../core/format.js";
+import { bytes, count, duration, h, options, textInput } from "../../core/page.js";
 
 const WHOLE = new Set(["INT", "LONG", "SHORT"]);
 
