@@ -96,3 +96,8 @@ export function failed(error, retry) {
 export function empty(title, ...content) {
   return h("div.empty", h("h3", title), content);
 }
+
+// Stands for a page about something that is not there: which, why, and the way back to what is there.
+export function absent(title, why, href, text) {
+  return h("div.empty", h("h1", title), h("p", why), h("p", h("a", { href }, text)));
+}

@@ -2,11 +2,12 @@
 //
 // view.params: the named parts of the path. view.query: URLSearchParams. view.signal: aborted when the page is left, so
 // requests, timers and listeners of a page take it; view.get(path, query) is a request that does. If only the query
-// changes, `view.onquery` is called if the page has set it; otherwise the page is shown again.
+// changes, `view.onquery` is called if the page has set it; otherwise the page is shown again. view.absent: what `absent` says
+// if a request of the page finds nothing (404).
 
 import { get } from "./api.js";
 import { h, replace } from "./dom.js";
-import { failed, loading } from "./parts.js";
+import { absent, failed, loading } from "./parts.js";
 
 let routes = [];
 let current = null;
@@ -79,7 +80,7 @@ async function follow(isNavigation = false) {
   const found = match(path);
   const leave = new AbortController();
   const { signal } = leave;
-  const view = { params: found?.params ?? {}, query, signal, get: (from, asked) => get(from, { query: asked, signal }), onquery: null, refresh: () => restart(path) };
+  const view = { params: found?.params ?? {}, query, signal, get: (from, asked) => get(from, { query: asked, signal }), onquery: null, absent: null, refresh: () => restart(path) };
   current = { path, view, leave };
   markNavigation(path);
   const main = document.getElementById("content");
@@ -88,11 +89,11 @@ async function follow(isNavigation = false) {
     scrollTo(0, 0);
     main.focus({ preventScroll: true });
   }
-  if (!found) {
+  const notFound = (what) => {
     setTitle("Not found");
-    replace(main, h("div.empty", h("h1", "There is no such page"), h("p", h("a", { href: "/" }, "Go to the overview"))));
-    return;
-  }
+    replace(main, absent(...what));
+  };
+  if (!found) return notFound(["There is no such page", `Nothing is at ${path}.`, "/", "Go to the overview"]);
   const done = loading(main);
   try {
     const page = await found.load();
@@ -106,7 +107,8 @@ async function follow(isNavigation = false) {
   } catch (error) {
     done();
     if (leave.signal.aborted) return;
-    replace(main, failed(error, () => restart(path)));
+    if (error.status === 404 && view.absent) notFound(view.absent);
+    else replace(main, failed(error, () => restart(path)));
   }
 }
 

@@ -1,7 +1,7 @@
 // One broker: its settings, log directories, partitions, statistics, API versions and log levels.
 
 import { confirmDialog } from "../core/dialog.js";
-import { address, badge, bytes, cluster, count, duration, empty, facts, getSession, h, pageHead, PARTITION, partitionLink, plural, poll, post, replace, setQuery, setTitle, tabs } from "../core/page.js";
+import { absent, address, badge, bytes, cluster, count, duration, empty, facts, getSession, h, pageHead, PARTITION, partitionLink, plural, poll, post, replace, setQuery, setTitle, tabs } from "../core/page.js";
 import { searchField } from "../core/search.js";
 import { editDialog, settingsList, sourceOf } from "../core/settings.js";
 import { Table } from "../core/table.js";
@@ -15,12 +15,13 @@ export async function show(root, view) {
   const { id, tab = "" } = view.params;
   setTitle(`Broker ${id}`);
   const [path, session] = await Promise.all([cluster(address`/brokers/${id}`), getSession()]);
+  view.absent = [`There is no broker ${id}`, `Broker ${id} is not in the cluster, or it does not run now.`, "/brokers", "All brokers"];
   const broker = await view.get(path);
   root.append(
     pageHead(`Broker ${id}`, { crumbs: [{ href: "/brokers", text: "Brokers" }], badge: h("span.muted", [`${broker.host}:${broker.port}`, broker.rack && `rack ${broker.rack}`].filter(Boolean).join(" · ")) }),
     tabs(`Broker ${id}`, address`/brokers/${id}`, Object.entries(TABS).map(([name, [text]]) => [name, text])),
   );
-  const [, draw] = TABS[tab] ?? [null, () => empty("There is no such tab")];
+  const [, draw] = TABS[tab] ?? [null, () => absent(`A broker has no page ${tab}`, `Broker ${id} has the pages above.`, address`/brokers/${id}`, `Broker ${id}`)];
   root.append(await draw({ id, path, view, mayChange: session.may_change, of: (name) => view.get(address`brokers/${id}/${name}`) }));
 }
 

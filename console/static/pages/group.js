@@ -1,7 +1,7 @@
 // One group: members with their partitions, lag, timeline, reset of offsets.
 
 import { confirmDialog, field, formDialog } from "../core/dialog.js";
-import { address, badge, count, empty, facts, get, getSession, h, navigate, NOTHING, options, pageHead, plural, poll, post, problems, rate, replace, request, setTitle, tabs } from "../core/page.js";
+import { absent, address, badge, count, facts, get, getSession, h, navigate, NOTHING, options, pageHead, plural, poll, post, problems, rate, replace, request, setTitle, tabs } from "../core/page.js";
 import { toast } from "../core/toast.js";
 import { protocol, stateBadge } from "./groups.js";
 
@@ -22,14 +22,9 @@ export async function show(root, view) {
   const tab = view.params.tab ?? "members";
   const path = address`groups/${name}`;
   setTitle(`${name} · Groups`);
-  if (!TABS[tab]) return root.append(empty(`A group has no page ${tab}`, h("a", { href: address`/groups/${name}` }, "Go to the group")));
-  let group;
-  try {
-    group = await view.get(path);
-  } catch (error) {
-    if (error.status !== 404) throw error;
-    return root.append(empty(`There is no group ${name}`, h("a", { href: "/groups" }, "All groups")));
-  }
+  if (!TABS[tab]) return root.append(absent(`A group has no page ${tab}`, `Group ${name} has the pages ${Object.keys(TABS).join(", ")}.`, address`/groups/${name}`, `Group ${name}`));
+  view.absent = [`There is no group ${name}`, `Group ${name} has no member and no committed offset, or you may not be allowed to see it.`, "/groups", "All groups"];
+  let group = await view.get(path);
   const [session, module] = await Promise.all([getSession(), TABS[tab][1]()]);
   const top = h("div.card");
   const notices = h("div");

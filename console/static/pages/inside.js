@@ -1,6 +1,6 @@
 // How Kafka works inside: a frame with a tab for each view. Only the console of an Ottla broker has this.
 
-import { empty, getSession, h, pageHead, setTitle, tabs } from "../core/page.js";
+import { absent, empty, getSession, h, pageHead, setTitle, tabs } from "../core/page.js";
 
 const VIEWS = {
   registry: { text: "Registry", load: () => import("./inside_registry.js") },
@@ -13,14 +13,11 @@ export async function show(root, view) {
   const name = view.params.view ?? "registry";
   const { broker_id } = await getSession();
   setTitle(VIEWS[name] ? `${VIEWS[name].text} · Inside` : "Inside");
+  if (!VIEWS[name]) return root.append(absent(`Inside has no page ${name}`, `The pages are ${Object.keys(VIEWS).join(", ")}.`, "/inside", "Go to the registry"));
   root.append(pageHead("Inside Kafka"));
   if (broker_id === null) {
     root.append(empty("Only an Ottla broker shows this",
       h("p", "Open the console of an Ottla broker (ottla.console.listener) to see its registry, its log files and its replication.")));
-    return;
-  }
-  if (!VIEWS[name]) {
-    root.append(empty("There is no such view", h("p", h("a", { href: "/inside" }, "Go to the registry"))));
     return;
   }
   root.append(tabs("Views", "/inside", Object.entries(VIEWS).map(([path, { text }]) => [path, text])));

@@ -1,6 +1,6 @@
 // Who may log in and do what: SCRAM users, ACLs, quotas, delegation tokens.
 
-import { empty, getSession, h, pageHead, setTitle, tabs } from "../core/page.js";
+import { absent, getSession, h, pageHead, setTitle, tabs } from "../core/page.js";
 
 const TABS = {
   users: ["Users", () => import("./security/users.js")],
@@ -12,7 +12,7 @@ const TABS = {
 export async function show(root, view) {
   const tab = view.params.tab ?? "users";
   setTitle(`${TABS[tab]?.[0] ?? tab} · Security`);
-  if (!TABS[tab]) return root.append(empty(`Security has no page ${tab}`, h("a", { href: "/security" }, "Go to the users")));
+  if (!TABS[tab]) return root.append(absent(`Security has no page ${tab}`, `The pages are ${Object.keys(TABS).join(", ")}.`, "/security", "Go to the users"));
   const [session, module] = await Promise.all([getSession(), TABS[tab][1]()]);
   const body = h("div.stack");
   const head = pageHead("Security");

@@ -1,7 +1,7 @@
 // The page of a topic: its head, and the tab that the path names. A tab is a module `topic/TAB.js` with
 // `show(root, view, topic)`; topic: what /api/v1/topics/NAME answers.
 
-import { address, ApiError, badge, bytes, count, empty, facts, failed, get, h, pageHead, poll, rate, replace, setTitle, tabs } from "../core/page.js";
+import { absent, address, badge, bytes, count, facts, failed, get, h, pageHead, poll, rate, replace, setTitle, tabs } from "../core/page.js";
 
 const PERIOD_MS = 5000;
 
@@ -19,19 +19,13 @@ export async function show(root, view) {
   const { topic: name, tab = TABS[0][0] } = view.params;
   setTitle(name);
   if (!TABS.some(([path]) => path === tab)) {
-    root.append(noTab(name, tab));
+    root.append(absent(`A topic has no page ${tab}`, `Topic ${name} has the pages ${TABS.map(([, text]) => text).join(", ")}.`, address`/topics/${name}`, `Topic ${name}`));
     return;
   }
   const loaded = import(`./topic/${tab}.js`);
   loaded.catch(() => {}); // awaited below
-  let topic;
-  try {
-    topic = await view.get(address`topics/${name}`);
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
-    root.append(noTopic(name));
-    return;
-  }
+  view.absent = [`There is no topic ${name}`, `Topic ${name} may have been deleted, or you may not be allowed to see it.`, "/topics", "All topics"];
+  const topic = await view.get(address`topics/${name}`);
   const panel = h("div");
   const numbers = h("div.topic-facts");
   watchNumbers(numbers, topic, view.signal);
@@ -85,13 +79,4 @@ export function recordsPerSecond(before, now) {
 export function health({ offline, under_replicated }) {
   if (offline) return badge(`${offline} offline`, "bad");
   return under_replicated ? badge(`${under_replicated} under-replicated`, "warn") : badge("healthy", "good");
-}
-
-function noTopic(name) {
-  return empty(`There is no topic ${name}`,
-    h("p", "It may have been deleted, or you may not be allowed to see it."), h("p", h("a", { href: "/topics" }, "All topics")));
-}
-
-function noTab(name, tab) {
-  return empty(`A topic has no page ${tab}`, h("p", h("a", { href: address`/topics/${name}` }, `Topic ${name}`)));
 }

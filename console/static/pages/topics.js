@@ -3,7 +3,7 @@
 import { address, get, getSession } from "../core/api.js";
 import { h, replace, setText } from "../core/dom.js";
 import { bytes, count, plural, rate } from "../core/format.js";
-import { badge, failed, pageHead, problems } from "../core/parts.js";
+import { badge, empty, failed, pageHead, problems } from "../core/parts.js";
 import { poll } from "../core/poll.js";
 import { setQuery, setTitle } from "../core/router.js";
 import { searchField } from "../core/search.js";
@@ -68,14 +68,16 @@ class TopicList {
     this.internal = h("input", { type: "checkbox", onchange: () => setQuery({ internal: this.internal.checked ? "yes" : null }) });
     this.count = h("span.muted", { role: "status" });
     this.selection = h("div.card.row.selection", { role: "group", "aria-label": "Selected topics", hidden: true });
+    this.found = h("div.row", this.search.node, h("label.row", this.internal, "Internal topics"), this.count);
+    this.none = empty("There is no topic yet",
+      h("p", "A topic is there when somebody has created it: here, by ottla topics create, or by the first record to it if auto.create.topics.enable is true."),
+      mayChange && h("p", h("button.primary", () => setQuery({ create: "yes" }), "Create the first topic")));
     const columns = mayChange ? [this.#selector(), ...this.#columns()] : this.#columns();
     this.table = new Table({ columns, key: (row) => row.name, caption: "Topics", sort: "name", view, nothing: "No topic is shown. Change the search, or show internal topics." });
     this.table.table.classList.toggle("has-selection", mayChange);
     root.append(
       pageHead("Topics", { actions: mayChange ? [h("button.primary", { onclick: () => setQuery({ create: "yes" }) }, "Create topic")] : [] }),
-      h("div.stack",
-        h("div.row", this.search.node, h("label.row", this.internal, "Internal topics"), this.count),
-        this.notes, this.table.node, this.selection));
+      h("div.stack", this.found, this.notes, this.none, this.table.node, this.selection));
     view.onquery = () => this.draw();
     view.signal.addEventListener("abort", () => this.creating?.close(), { once: true });
     this.mayChange = mayChange;
@@ -88,6 +90,9 @@ class TopicList {
     const has = this.search.matcher();
     const offered = this.topics.filter((one) => this.internal.checked || !one.is_internal);
     const rows = offered.filter((one) => has(one.name));
+    this.found.hidden = !this.topics.length;
+    this.table.node.hidden = !offered.length;
+    this.none.hidden = offered.length > 0;
     setText(this.count, rows.length === offered.length ? plural(rows.length, "topic") : `${count(rows.length)} of ${plural(offered.length, "topic")}`);
     this.table.update(rows.map((one) => ({ ...one, ...this.statistics.get(one.name), per_second: this.rates.get(one.name) ?? null })));
     if (this.mayChange && view.query.get("create") === "yes" && !this.creating) this.#create();

@@ -15,8 +15,9 @@ const PERIOD_MS = 3000;
 export async function show(root, view) {
   const { id } = view.params;
   setTitle(id);
+  view.absent = [`There is no transactional id ${id}`, `No coordinator knows ${id}: no producer has used it, or it has expired.`, "/transactions", "All transactions"];
   const { may_change } = await getSession();
-  const path = address`/api/v1/transactions/${id}`;
+  const path = address`transactions/${id}`;
   const abort = h("button.danger", { onclick: () => abortDialog(`${path}/abort`, producer, `Abort the transaction of ${id}?`, null, done) }, "Abort…");
   let producer;
   const [state, notes, head, note] = [h("span"), h("div"), h("div.card"), h("p.muted")];

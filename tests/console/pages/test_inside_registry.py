@@ -95,7 +95,7 @@ async def test_the_console_of_another_cluster_says_where_it_is(console):
 
 async def test_an_unknown_view(inside):
     async with inside.at("/inside/none") as page:
-        await expect(page.get_by_text("There is no such view")).to_be_visible()
+        await expect(page.get_by_text("Inside has no page")).to_be_visible()
 
 
 async def test_the_palette_offers_the_views(inside):

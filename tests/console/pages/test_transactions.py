@@ -132,11 +132,6 @@ async def test_a_transaction_that_ends_meanwhile_is_not_aborted(console, broker,
         await expect(dialog.get_by_role("alert")).to_contain_text("quick has no open transaction")
 
 
-async def test_an_unknown_transactional_id_is_said(console):
-    async with console.at("/transactions/nobody", allowed_error="404") as page:
-        await expect(page.get_by_role("alert")).to_contain_text("nobody")
-
-
 async def test_a_hanging_transaction_is_explained_and_aborted(console, broker, producer):
     await write_hanging(broker.bootstrap_servers, "orders", 1)
     async with console.at("/transactions") as page:
