@@ -2,7 +2,9 @@
 //
 // columns: { key, label (default: the key), value: what it sorts by, a field of the row or a function of it (default: the
 // field `key`, if there is no cell); cell(row): text or nodes (default: the value, as `format` writes it); number (true, or
-// the format), wide (hidden on phones), title, head (the row's header cell) }. key(row): what identifies a row. Sort order is kept in the query (`sort=-size`), under `name` if a page has several tables.
+// the format), wide (hidden on phones), title, head (the row's header cell) }. key(row): what identifies a row. cards: on a
+// phone, a row is a card whose values have the labels of their columns. Sort order is kept in the query (`sort=-size`), under
+// `name` if a page has several tables.
 
 import { h, newId, replace, setAttribute } from "./dom.js";
 import { setQuery } from "./router.js";
@@ -12,7 +14,7 @@ const MARGIN_ROWS = 20;
 const ALL_BELOW = 150; // rows that are always all in the page
 
 export class Table {
-  constructor({ columns, key, caption, sort = null, name = "sort", view: { signal, query }, nothing = null }) {
+  constructor({ columns, key, caption, sort = null, name = "sort", view: { signal, query }, nothing = null, cards = false }) {
     this.columns = columns.map(withFunctions);
     this.key = key;
     this.name = name;
@@ -25,7 +27,7 @@ export class Table {
     this.before = h("tr", { "aria-hidden": "true" });
     this.after = h("tr", { "aria-hidden": "true" });
     this.head = h("tr", this.columns.map((column) => this.#header(column)));
-    this.table = h("table", { "aria-rowcount": "-1" }, h("caption.visually-hidden", caption), h("thead", this.head), this.body);
+    this.table = h("table", { "aria-rowcount": "-1", class: cards && "cards" }, h("caption.visually-hidden", caption), h("thead", this.head), this.body);
     this.node = h("div.table-wrap", { tabindex: "0", role: "group", "aria-label": caption }, this.table);
     this.id = newId("table");
     addEventListener("scroll", () => this.#draw(), { passive: true, signal });
@@ -88,7 +90,7 @@ export class Table {
     const contents = this.columns.map((column) => column.cell(row) ?? "");
     let made = this.made.get(key);
     if (!made) {
-      const cells = this.columns.map((column) => h(column.head ? "th" : "td", { class: classes(column), scope: column.head ? "row" : null }));
+      const cells = this.columns.map((column) => h(column.head ? "th" : "td", { class: classes(column), scope: column.head ? "row" : null, "data-label": column.label.length ? column.label : null }));
       made = { tr: h("tr", cells), cells, shown: [] };
     }
     setAttribute(made.tr, "aria-rowindex", index + 2);

@@ -167,7 +167,7 @@ async function logLevels({ id, view, mayChange, of }) {
   const words = searchField(view, "Search loggers");
   let { levels } = first;
   const table = new Table({
-    caption: "Loggers", view, key: ([name]) => name, nothing: "No logger has these words.",
+    caption: "Loggers", view, cards: true, key: ([name]) => name, nothing: "No logger has these words.",
     columns: [
       { key: "logger", head: true, value: ([name]) => name },
       { key: "level", value: ([, level]) => level, cell: ([name, level]) =>

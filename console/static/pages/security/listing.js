@@ -14,7 +14,7 @@ const MANUAL = "https://github.com/ottla/ottla/blob/main/docs/security.md";
 export async function listing(root, view, { caption, columns, key, nothing, load, text, missing = [], filters = [], open = null, extra = [] }) {
   let rows = [];
   let shown = [];
-  const table = new Table({ caption, columns, key, nothing, view });
+  const table = new Table({ caption, columns, key, nothing, view, cards: true });
   const words = searchField(view, `Search ${caption}`, { placeholder: "Search", grows: true });
   const choices = filters.map(([name, label, values]) => {
     const node = h("select", { "aria-label": label, onchange: () => setQuery({ [name]: node.value }) }, options([["", label]]), values.map(option));

@@ -18,7 +18,7 @@ export async function show(root, view, topic) {
   const own = h("input", { type: "checkbox", onchange: () => setQuery({ own: own.checked ? "yes" : null }) });
   const shown = h("span.muted", { role: "status" });
   const table = new Table({
-    columns: columns(may_change, change), key: (row) => row.name, caption: "Settings", view, nothing: "No setting has these words.",
+    columns: columns(may_change, change), key: (row) => row.name, caption: "Settings", view, cards: true, nothing: "No setting has these words.",
   });
 
   function load() {

@@ -1,0 +1,63 @@
+"""Tables with long texts on a phone: a row is a card, so that nothing is cut and nothing scrolls sideways."""
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from client.admin.admin import Admin
+from security.acls.binding import AccessRule, AclBinding, ResourcePattern
+from security.acls.types import Operation, Permission, ResourceType
+from support.console_pages import DESKTOP, PHONE, accessibility_problems, cramped, overflow
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+TOPIC = "orders.of.the.whole.company"
+CARDS = {
+    f"/topics/{TOPIC}/configuration?q=segment.bytes": (
+        "segment.bytes",
+        ["Value", "Source", "Kafka's default", "Change"],
+    ),
+    "/brokers/{broker}/log-levels?q=broker.controller": ("broker.controller.broker_channels", ["Level"]),
+    "/security/acls": ("User:alice-of-the-warehouse", ["Permission", "Operation", "Resource", "Host"]),
+}
+"""Paths: the head of a card, and the labels of its values."""
+LABELS = """(row) => [...row.querySelectorAll("td")]
+    .map((cell) => getComputedStyle(cell, "::before").content.replaceAll('"', ""))
+    .filter((label) => label && label !== "none")"""
+
+
+@pytest.fixture(scope="module")
+def broker_settings():
+    return {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def broker_id(broker):
+    """The id of a broker; there is a topic, and an ACL."""
+    rule = AccessRule("User:alice-of-the-warehouse", "*", Operation.DESCRIBE_CONFIGS, Permission.ALLOW)
+    async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        await admin.create_topic(TOPIC, 1)
+        await admin.create_acls([AclBinding(ResourcePattern(ResourceType.TOPIC, TOPIC), rule)])
+        return (await admin.describe_cluster()).brokers[0].node_id
+
+
+@pytest.mark.parametrize("path", CARDS)
+async def test_a_row_is_a_card(console, broker_id, path):
+    head, labels = CARDS[path]
+    async with console.at(path.format(broker=broker_id), **PHONE) as page:
+        card = page.locator("tbody tr").filter(has_text=head).first
+        await expect(card).to_be_visible()
+        assert await card.evaluate(LABELS) == labels
+        wraps = page.locator(".table-wrap")
+        assert await wraps.evaluate_all("(all) => all.map((one) => one.scrollWidth - one.clientWidth)") == [0]
+        assert await cramped(page) == []
+        assert await overflow(page) <= 0
+        assert await accessibility_problems(page) == []
+
+
+@pytest.mark.parametrize("path", CARDS)
+async def test_on_a_wide_window_it_is_a_table(console, broker_id, path):
+    head, _ = CARDS[path]
+    async with console.at(path.format(broker=broker_id), **DESKTOP) as page:
+        row = page.locator("tbody tr").filter(has_text=head).first
+        await expect(row).to_be_visible()
+        assert await row.evaluate(LABELS) == []
