@@ -55,8 +55,12 @@ class Timeline:
         return [one for one in self._events if one.number > number]
 
     def begin(self, group: Group | ConsumerGroup) -> None:
-        """Show the group as it is now."""
-        self._stepped(group, None)
+        """Show the group as it is now. Nobody knows when its members have joined."""
+        self._seen = _seen(group)
+        for member_id, member in self._seen.members.items():
+            self._add("PRESENT", member_id, member.client_id)
+        self._add("GENERATION", str(self._seen.generation))
+        self._add("STATE", self._seen.state)
 
     def _stepped(self, group: Group | ConsumerGroup, expired: str | None) -> None:
         if expired is not None:

@@ -11,8 +11,9 @@ from console.rest.models import Answer
 class GroupEvent(Answer):
     """An event in a group.
 
-    STATE and GENERATION (the epoch of a group of the new protocol) are about the group; JOINED, REJOINING, SYNCED (it
-    has its assignment, or has reached the epoch), EXPIRED (it sent no heartbeat in time) and LEFT about a member.
+    STATE and GENERATION (the epoch of a group of the new protocol) are about the group; PRESENT (it was a member before
+    the group was watched), JOINED, REJOINING, SYNCED (it has its assignment, or has reached the epoch), EXPIRED (it
+    sent no heartbeat in time) and LEFT about a member.
     """
 
     number: int

@@ -100,6 +100,7 @@ class Overview(PlainAnswer):
     """What could not be found out, one sentence each."""
     bootstrap_servers: str
     controller_id: int | None
+    """null: the brokers say that there is none. If it is not the id of a live broker, the controller is not known."""
     topics: int
     internal_topics: int
     partitions: int
@@ -126,12 +127,11 @@ async def get_overview(call: Call) -> Overview:
     alive = {broker.node_id for broker in seen.cluster.brokers}
     internal = sum(topic.is_internal for topic in topics.values())
     lagging = _lagging(call, seen)
-    controller = seen.cluster.controller_id
     return Overview(
         time_ms=seen.time_ms,
         problems=list(seen.problems),
         bootstrap_servers=",".join(f"{one.host}:{one.port}" for one in seen.cluster.brokers[:3]),
-        controller_id=controller if controller in alive else None,
+        controller_id=seen.cluster.controller_id if seen.cluster.controller_id >= 0 else None,
         topics=len(topics) - internal,
         internal_topics=internal,
         partitions=len(partitions),

@@ -69,7 +69,7 @@ PICTURES = (
     ),
     Picture("inside-storage", f"/inside/storage?{OF_ORDERS}&offset=40&step=3", "Step 3 of", TALLER, console="own_url"),
     Picture("inside-replication", f"/inside/replication?{OF_ORDERS}", "Follow a record", console="own_url"),
-    Picture("inside-groups", "/inside/groups?group=billing", "joins", console="coordinator_url"),
+    Picture("inside-groups", "/inside/groups?group=billing", "is a member", console="coordinator_url"),
     Picture("api", "/api-docs", "/api/v1/overview"),
 )
 

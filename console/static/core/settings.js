@@ -42,14 +42,14 @@ export function settingsList({ view, mayChange, edit, reset, canReset }) {
   }
 
   function setting(one, isOpen) {
-    const act = (text, action, isOff) => h("button", { disabled: !mayChange || isOff, title: mayChange ? null : "You may not change this", onclick: () => action(one) }, text);
+    const act = (text, action, isOff) => h("button", { disabled: isOff, onclick: () => action(one) }, text);
     return h("details", { "data-name": one.name, open: isOpen },
       h("summary", h("code.name", one.name), h("span", { class: one.value && !one.is_sensitive ? "mono value" : "muted value" }, shownValue(one)), badge(sourceOf(one.source), isSet(one) ? "accent" : "")),
       h("div.stack",
         h("p", one.documentation ?? "The broker gives no documentation."),
         h("p.muted.small", [one.type.toLowerCase(), one.is_read_only ? "needs a restart to change" : "can be changed now", one.is_sensitive && "the value is hidden"].filter(Boolean).join(" · ")),
         one.synonyms.length > 0 && h("ul.small", one.synonyms.map((each) => h("li", h("code", each.name), ` = ${each.value ?? "hidden"} `, h("span.muted", sourceOf(each.source))))),
-        !one.is_read_only && h("div.row", act("Change…", edit), act("Reset…", reset, !canReset(one)))));
+        mayChange && !one.is_read_only && h("div.row", act("Change…", edit), act("Reset…", reset, !canReset(one)))));
   }
 
   return {

@@ -170,8 +170,8 @@ async function logLevels({ id, view, mayChange, of }) {
     caption: "Loggers", view, cards: true, key: ([name]) => name, nothing: "No logger has these words.",
     columns: [
       { key: "logger", head: true, value: ([name]) => name },
-      { key: "level", value: ([, level]) => level, cell: ([name, level]) =>
-        h("select", { "aria-label": `Level of ${name}`, disabled: !mayChange, onchange: (event) => set(name, event.target.value || null) },
+      { key: "level", value: ([, level]) => level, cell: ([name, level]) => !mayChange ? level :
+        h("select", { "aria-label": `Level of ${name}`, onchange: (event) => set(name, event.target.value || null) },
           LEVELS.map((one) => h("option", { value: one, selected: one === level }, one)), h("option", { value: "" }, "as the one above")) },
     ],
   });
@@ -197,5 +197,5 @@ async function logLevels({ id, view, mayChange, of }) {
   }
   view.onquery = draw;
   draw();
-  return h("div.stack", h("p.muted", "A change lasts until the broker stops."), words.node, table.node);
+  return h("div.stack", mayChange && h("p.muted", "A change lasts until the broker stops."), words.node, table.node);
 }

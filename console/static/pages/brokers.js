@@ -26,12 +26,12 @@ export async function show(root, view) {
   await load();
   moves.again();
   poll(PERIOD_MS, load, view.signal, (error) => replace(notes, problems([error.message])));
-  const action = (text, run) => h("button", { disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: run }, text);
   const move = () => moveDialog(brokers.filter((one) => one.is_alive), moves.again);
   const elect = () => electionDialog(load);
-  if (mayChange) addCommands(() => [{ text: "Elect leaders…", hint: "action", run: elect }, { text: "Move partitions…", hint: "action", run: move }], view.signal);
+  const actions = mayChange ? [["Elect leaders…", elect], ["Move partitions…", move]] : [];
+  addCommands(() => actions.map(([text, run]) => ({ text, hint: "action", run })), view.signal);
   root.append(
-    pageHead("Brokers", { actions: [action("Elect leaders…", elect), action("Move partitions…", move)] }),
+    pageHead("Brokers", { actions: actions.map(([text, run]) => h("button", run, text)) }),
     h("div.stack", notes, table.node, moves.node),
   );
 }
@@ -64,17 +64,17 @@ function movesSection(view, mayChange) {
       PARTITION,
       { key: "move", label: "Replicas", cell: (one) => `${one.replicas.filter((each) => !one.adding.includes(each)).join(", ")} → ${one.target.join(", ")}` },
       { key: "progress", number: true, value: "progress", cell: (one) => (one.progress === null ? "–" : `${Math.floor(100 * one.progress)} %`) },
-      { key: "cancel", label: h("span.visually-hidden", "Cancel"), cell: (one) => h("button", { disabled: !mayChange, "aria-label": `Cancel the move of ${partitionName(one)}`, onclick: () => cancel([one]) }, "Cancel") },
+      ...(mayChange ? [{ key: "cancel", label: h("span.visually-hidden", "Cancel"), cell: (one) => h("button", { "aria-label": `Cancel the move of ${partitionName(one)}`, onclick: () => cancel([one]) }, "Cancel") }] : []),
     ],
   });
   let now = [];
   const unknown = h("p.muted.small");
-  const all = h("button", { hidden: true, disabled: !mayChange, onclick: () => cancel(now) }, "Cancel all…");
+  const all = h("button", { hidden: true, onclick: () => cancel(now) }, "Cancel all…");
   async function load() {
     const found = await view.get("reassignments");
     now = found.moves;
     replace(unknown, found.problems.join(" "));
-    all.hidden = now.length < 2;
+    all.hidden = !mayChange || now.length < 2;
     table.update(now);
   }
   const again = poll(MOVES_PERIOD_MS, load, view.signal);

@@ -7,6 +7,7 @@ const API = "inside/groups";
 const WORDS = {
   STATE: (one) => ["The group is ", badge(one.value, { Stable: "good", Empty: "", Dead: "bad" }[one.value] ?? "warn")],
   GENERATION: (one) => [h("strong", `Generation ${one.value}`)],
+  PRESENT: (one) => [member(one), " is a member"],
   JOINED: (one) => [member(one), " joins"],
   REJOINING: (one) => [member(one), " joins again"],
   SYNCED: (one) => [member(one), " has its assignment"],

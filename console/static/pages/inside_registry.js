@@ -112,6 +112,9 @@ function entry(path, name, isChosen, child) {
     child?.children > 0 && h("span.muted.small", ` ${count(child.children)}`));
 }
 
+// ZooKeeper has no time for the nodes that it begins with: 0.
+const since = (ms) => time(ms || null);
+
 function described(node, lastChange) {
   const title = h("h2.mono", node.path);
   if (node.error?.status === 404) return h("section.card", empty(`There is no node ${node.path}`, h("p", "If it is created, it appears here.")));
@@ -126,8 +129,8 @@ function described(node, lastChange) {
       : [h("pre.inside-content", { tabindex: "0", role: "region", "aria-label": "Content" }, node.content), node.note && h("p.muted.small", node.note)],
     facts([
       ["Version", count(node.version)], ["Children's version", count(node.child_version)], ["Size", bytes(node.data_length)],
-      ["Created", [time(node.created_ms), h("div.muted.small.mono", node.czxid)]],
-      ["Changed", [time(node.changed_ms), h("div.muted.small.mono", node.mzxid)]],
+      ["Created", [since(node.created_ms), h("div.muted.small.mono", node.czxid)]],
+      ["Changed", [since(node.changed_ms), h("div.muted.small.mono", node.mzxid)]],
       ...(owner ? [["Owner", owner]] : []),
       ["ACL", node.acl.map((one) => h("div.small", `${one.scheme}:${one.id} ${one.permissions.length === 5 ? "all" : one.permissions.join(", ")}`))],
     ]));

@@ -86,9 +86,10 @@ function healthOf({ offline, under_replicated: behind, disks, controller_id: con
 }
 
 function summary(found) {
+  const controller = found.controller_id;
   return [
     ["Brokers", count(found.disks.length)],
-    ["Controller", found.controller_id === null ? "none" : `broker ${found.controller_id}`],
+    ["Controller", controller === null ? "none" : found.disks.some((one) => one.broker_id === controller) ? `broker ${controller}` : "unknown"],
     ["Topics", count(found.topics)],
     ["Internal topics", count(found.internal_topics)],
     ["Partitions", count(found.partitions)],

@@ -48,6 +48,9 @@ async def test_overview(pages):
     async with pages.at("/") as page:
         status = page.get_by_role("main").get_by_role("status").filter(visible=True)
         await expect(status).to_contain_text("This cluster does not serve DESCRIBE_LOG_DIRS.")
+        await expect(status).not_to_have_attribute("data-kind", "bad")
+        controller = page.locator("dl.facts > div").filter(has_text="Controller")
+        await expect(controller).to_have_text("Controllerunknown")
         await expect(page.get_by_label("Requests of this broker", exact=True)).to_be_hidden()
         await expect(page.get_by_role("img", name="Records written, last hour")).to_be_visible()
         await looks_good(page)

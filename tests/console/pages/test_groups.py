@@ -1,5 +1,6 @@
 """The pages of groups: the list, members, lag, timeline, resets and deletions."""
 
+import asyncio
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from playwright.async_api import expect
 
 from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.console_groups import BUSY, IDLE, PARTITIONS, TOPIC, groups_to_look_at
 from support.console_pages import LOOKS, accessibility_problems, overflow
@@ -80,6 +82,20 @@ async def test_lag_with_its_history(console, look):
         await expect(row).to_contain_text("15")
         await expect(page.locator(".chart .legend")).to_contain_text("All partitions: 75")
         await looks_good(page)
+
+
+async def test_the_chart_has_the_partitions_with_the_largest_lag(console, broker, admin):
+    await admin.create_topic("uneven", 7)
+    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        await asyncio.gather(
+            *(producer.send("uneven", b"one", partition=partition) for partition in range(7) for _ in range(partition))
+        )
+    offsets = {TopicPartition("uneven", partition): OffsetAndMetadata(0) for partition in range(7)}
+    await admin.alter_group_offsets("uneven", offsets)
+    async with console.at("/groups/uneven/lag") as page:
+        shown = [f"uneven-{partition}: {partition}" for partition in (6, 5, 4, 3, 2)]
+        await expect(page.locator(".chart .legend li")).to_have_text(["All partitions: 21", *shown])
+        await expect(page.get_by_text("the 5 partitions with the largest lag, of 7")).to_be_visible()
 
 
 @pytest.mark.parametrize("look", LOOKS)

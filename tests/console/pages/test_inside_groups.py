@@ -1,5 +1,7 @@
 """The timeline of a group in the console of its coordinator."""
 
+import re
+
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
@@ -44,6 +46,17 @@ async def test_a_rebalance_appears_as_it_happens(inside, own_broker, look):
         await expect(page.get_by_text("is no longer a member").first).to_be_visible()
         assert await overflow(page) <= 0
         assert await accessibility_problems(page) == []
+
+
+async def test_who_was_there_before_has_not_joined(inside, own_broker):
+    timeline = ".inside-timeline"
+    async with quick_consumer(own_broker.bootstrap_servers, "t", group_id="readers", client_id="reader-2"):
+        async with inside.at("/inside/groups?group=readers") as page:  # until it is a member
+            await expect(page.locator(timeline)).to_contain_text("The group is Stable")
+        async with inside.at("/inside/groups?group=readers") as page:
+            line = page.locator(timeline).get_by_role("listitem").filter(has_text="reader-2")
+            await expect(line).to_contain_text("is a member")
+            await expect(page.get_by_text(re.compile(r"joins"))).to_have_count(0)
 
 
 async def test_without_a_group(inside):

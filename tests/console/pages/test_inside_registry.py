@@ -38,6 +38,14 @@ async def test_the_way_to_a_node_and_what_is_in_it(inside, look):
         assert await accessibility_problems(page) == []
 
 
+async def test_a_node_that_is_there_from_the_beginning_has_no_time(inside):
+    async with inside.at("/inside/registry") as page:
+        for name in ("Created", "Changed"):
+            fact = page.locator("dl.facts > div").filter(has=page.get_by_text(name, exact=True))
+            await expect(fact).to_have_text(re.compile(f"^{name}–0x"))
+        await expect(page.get_by_text("1970")).to_have_count(0)
+
+
 async def test_the_chosen_node_is_in_the_address_and_links_are_reached_by_keyboard(inside):
     async with inside.at("/inside") as page:
         tree = page.get_by_role("navigation", name="Registry tree")

@@ -75,6 +75,17 @@ async def test_a_way_there_and_back_shows_the_same_pages(console, query, there, 
         assert await buttons.all_inner_texts() == names
 
 
+async def test_numbers_keep_their_digits(console, broker):
+    value = b'{"price": 30.0, "id": 9007199254740993, "small": 1e-7, "count": 5, "list": [-0.0, 123456789012345678901]}'
+    broker.create_topic("numbers")
+    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        await producer.send("numbers", value, partition=0)
+    async with console.at("/topics/numbers/messages?record=0:0") as page:
+        tree = page.get_by_role("complementary", name="Record").locator(".tree")
+        numbers = ["30.0", "9007199254740993", "1e-7", "5", "-0.0", "123456789012345678901"]
+        await expect(tree.locator(".tree-number")).to_have_text(numbers)
+
+
 @pytest.mark.parametrize("look", LOOKS)
 async def test_a_record_with_all_that_is_known(console, look):
     async with console.at("/topics/orders/messages", **LOOKS[look]) as page:

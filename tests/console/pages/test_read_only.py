@@ -89,6 +89,17 @@ async def test_nothing_that_would_be_refused_is_offered(pages, path):
         assert [one for one in texts if one not in tabs] == []
 
 
+@pytest.mark.parametrize("path", ["/brokers", "/brokers/0", "/brokers/0/log-levels"])
+async def test_what_one_may_not_do_to_brokers_is_not_shown(pages, path):
+    async with pages.at(path) as page:
+        await expect(page.get_by_text(PAGES[path]).filter(visible=True).first).to_be_visible()
+        await page.locator("details").evaluate_all("(all) => all.forEach((one) => { one.open = true; })")
+        main = page.get_by_role("main")
+        await expect(main.get_by_role("button", disabled=True)).to_have_count(0)
+        await expect(main.locator("select:disabled")).to_have_count(0)
+        await expect(main.get_by_role("button", name=CHANGES)).to_have_count(0)
+
+
 async def test_the_palette_offers_no_action(pages):
     async with pages.at("/") as page:
         await page.keyboard.press("Control+k")

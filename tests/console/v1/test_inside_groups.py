@@ -67,6 +67,18 @@ async def test_a_member_that_comes_and_goes(broker, rest, protocol):
     await until(lambda: not broker.services.coordination.groups.watchers, "nobody watches")
 
 
+@pytest.mark.parametrize("protocol", ["eager", "consumer"])
+async def test_a_member_that_was_there_before(broker, rest, protocol):
+    servers, seen, group = broker.bootstrap_servers, [], f"before-{protocol}"
+    async with quick_consumer(servers, "t", group_id=group, client_id="c", **PROTOCOLS[protocol]):
+        async with listening(rest, f"{EVENTS}?group={group}") as events:
+            await up_to(events, [], "STATE", "Stable")
+        async with listening(rest, f"{EVENTS}?group={group}") as events:
+            await up_to(events, seen, "STATE")
+    assert [one["kind"] for one in seen] == ["PRESENT", "GENERATION", "STATE"]
+    assert seen[0]["client_id"] == "c"
+
+
 async def test_a_timeline_has_a_limit(broker, rest, monkeypatch):
     monkeypatch.setattr(rebalances, "MAX_EVENTS", 3)
     timeline = Rebalances(broker.services).watch("eager")

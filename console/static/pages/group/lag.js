@@ -12,16 +12,19 @@ export function show(root, view) {
   const { signal, path } = view;
   const chart = new Chart({ label: "Lag in records", format: count });
   const note = h("p.muted.small", "Sampled every ten seconds while somebody looks at this group, and half an hour longer.");
+  const chosen = h("p.muted.small");
   let lines = new Map();
   let last = null;
   const table = new Table({ columns: columns((row) => lines.get(partitionName(row))), key: partitionName, caption: "Lag by partition", sort: "-lag", view, nothing: "The group has no committed offsets." });
-  replace(root, section("Lag of the last half hour", chart.node, note), table.node);
+  replace(root, section("Lag of the last half hour", chart.node, chosen, note), table.node);
   const draw = (found) => table.update(found.partitions);
   poll(PERIOD_MS, async (asked) => {
     const found = await get(`${path}/lag-history`, { signal: asked });
     lines = new Map(found.partitions.map((one) => [partitionName(one), one.lags]));
     const line = (lags) => found.times_ms.map((ms, index) => [ms, lags[index]]);
-    const most = found.partitions.length > 1 ? found.partitions.slice(0, CHARTED) : [];
+    const many = found.partitions.length;
+    const most = many > 1 ? found.partitions.toSorted((a, b) => b.lags.at(-1) - a.lags.at(-1)).slice(0, CHARTED) : [];
+    replace(chosen, many > CHARTED && `Besides the sum, the chart has the ${CHARTED} partitions with the largest lag, of ${count(many)}.`);
     chart.update([{ label: "All partitions", points: line(found.total) }, ...most.map((one) => ({ label: partitionName(one), points: line(one.lags) }))]);
     if (last) draw(last);
   }, signal)();

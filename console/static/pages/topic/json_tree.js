@@ -14,7 +14,7 @@ export function jsonTree(text) {
   }
 }
 
-// Numbers that JavaScript would round keep their digits, where the browser tells them.
+// Numbers keep their digits where the browser tells them: JavaScript would round large ones, and write 30.0 as 30.
 class Digits {
   constructor(text) {
     this.text = text;
@@ -23,7 +23,7 @@ class Digits {
 
 function exact(_, value, context) {
   const source = typeof value === "number" ? context?.source : null;
-  return source && !Number.isSafeInteger(value) && String(value) !== source ? new Digits(source) : value;
+  return source && String(value) !== source ? new Digits(source) : value;
 }
 
 function node(name, value, level) {
