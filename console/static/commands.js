@@ -1,8 +1,14 @@
 // What the palette offers besides the pages: asked when it opens.
 
-import { address, get, getSession } from "./core/api.js";
+import { address, cluster, get, getSession } from "./core/api.js";
 
-export const COMMANDS = [topics, groups, changes, security, inside];
+export const COMMANDS = [tabs, topics, groups, brokers, changes, security, inside];
+
+// Those of the topic, group or broker that is shown.
+function tabs() {
+  const links = document.querySelector(".crumbs") ? [...document.querySelectorAll("nav.tabs a")] : [];
+  return links.map((one) => ({ text: `${document.querySelector("h1").textContent}: ${one.textContent}`, hint: "tab", href: one.getAttribute("href") }));
+}
 
 async function topics() {
   const found = await get("topics");
@@ -19,6 +25,11 @@ async function groups() {
   return (await import("./pages/groups.js")).groupCommands();
 }
 
+async function brokers() {
+  const { data } = await get(await cluster("/brokers"));
+  return data.map((one) => ({ text: `Broker ${one.broker_id}`, hint: `${one.host}:${one.port}`, href: `/brokers/${one.broker_id}` }));
+}
+
 function security() {
   return ["users", "acls", "quotas", "tokens"].map((name) => ({ text: `Security: ${name}`, hint: "page", href: `/security/${name}` }));
 }
@@ -26,5 +37,6 @@ function security() {
 async function inside() {
   const { broker_id } = await getSession();
   if (broker_id === null) return [];
-  return ["registry", "storage", "replication"].map((name) => ({ text: `Inside: ${name}`, hint: "page", href: `/inside/${name}` }));
+  const views = { registry: "registry", storage: "storage", replication: "replication", groups: "rebalances" };
+  return Object.entries(views).map(([name, text]) => ({ text: `Inside: ${text}`, hint: "page", href: `/inside/${name}` }));
 }

@@ -62,3 +62,13 @@ async def test_who_was_there_before_has_not_joined(inside, own_broker):
 async def test_without_a_group(inside):
     async with inside.at("/inside/groups") as page:
         await expect(page.get_by_text("Choose a group")).to_be_visible()
+
+
+async def test_the_palette_finds_the_page(inside):
+    async with inside.at("/inside/groups") as page:
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("rebalances")
+        await expect(page.get_by_role("option", name="Inside: rebalances")).to_be_visible()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("dialog")).to_be_hidden()
+        await expect(page).to_have_url(re.compile("/inside/groups$"))

@@ -27,6 +27,31 @@ async def test_the_palette_goes_to_pages_by_keyboard(console):
         await expect(page.get_by_role("link", name="API", exact=True)).to_have_attribute("aria-current", "page")
 
 
+async def chosen(page, words, name):
+    """Choose what the palette finds for some words; it must be the first."""
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type(words)
+    options = page.get_by_role("dialog", name="Commands").get_by_role("option")
+    await expect(options.first).to_have_text(re.compile(name))
+    await page.keyboard.press("Enter")
+
+
+async def test_the_palette_finds_brokers_and_the_tabs_of_what_is_shown(console, broker):
+    broker.create_topic("goal")
+    first = min((await console.rest.get(f"/v3/clusters/{console.rest.cluster_id}/brokers"))["data"], key=str)
+    async with console.at("/topics/goal/partitions") as page:
+        await expect(page.get_by_role("heading", name="goal", exact=True)).to_be_visible()
+        await chosen(page, "goal config", "^goal: Configuration")
+        await expect(page).to_have_url(re.compile("/topics/goal/configuration$"))
+        await expect(page.get_by_role("table", name="Settings")).to_be_visible()
+        await chosen(page, f"{first['host']}:{first['port']}", f"^Broker {first['broker_id']}")
+        await expect(page).to_have_url(re.compile(f"/brokers/{first['broker_id']}$"))
+        await expect(page.get_by_role("link", name="Log levels")).to_be_visible()
+        await chosen(page, "log levels", f"^Broker {first['broker_id']}: Log levels")
+        await expect(page).to_have_url(re.compile("/log-levels$"))
+        await chosen(page, f"broker {first['broker_id']}", f"^Broker {first['broker_id']}")
+
+
 @pytest.mark.parametrize("look", LOOKS)
 async def test_the_api_is_described_and_the_filter_is_in_the_address(console, look):
     async with console.at("/api-docs", **LOOKS[look]) as page:
