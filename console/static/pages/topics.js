@@ -1,11 +1,6 @@
 // All topics: searched, sorted, with what they hold and the health of their replicas; several at once are changed.
 
-import { address, get, getSession } from "../core/api.js";
-import { h, replace, setText } from "../core/dom.js";
-import { bytes, count, plural, rate } from "../core/format.js";
-import { badge, empty, failed, pageHead, problems } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { setQuery, setTitle } from "../core/router.js";
+import { address, badge, bytes, count, empty, failed, get, getSession, h, pageHead, plural, poll, problems, rate, replace, setQuery, setText, setTitle } from "../core/page.js";
 import { searchField } from "../core/search.js";
 import { Table } from "../core/table.js";
 import { attempt } from "../core/toast.js";
@@ -37,14 +32,14 @@ class TopicList {
   }
 
   async ask(signal) {
-    const { topics } = await get("/api/v1/topics", { signal });
+    const { topics } = await get("topics", { signal });
     this.topics = topics;
     const there = new Set(topics.map((one) => one.name));
     for (const name of this.chosen) if (!there.has(name)) this.chosen.delete(name);
   }
 
   async askStatistics(signal) {
-    const found = await get("/api/v1/topic-statistics", { signal });
+    const found = await get("topic-statistics", { signal });
     if (found.time_ms === this.time) return;
     const now = new Map(found.topics.map((one) => [one.name, { ...one, time_ms: found.time_ms }]));
     for (const [name, one] of now) {

@@ -1,11 +1,6 @@
 // One transactional id: its producer, its open transaction, and what that holds back.
 
-import { address, getSession } from "../core/api.js";
-import { h, replace } from "../core/dom.js";
-import { count, duration, time } from "../core/format.js";
-import { brokerLink, facts, pageHead, PARTITION, partitionName, problems } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { setTitle } from "../core/router.js";
+import { address, brokerLink, count, duration, facts, getSession, h, pageHead, PARTITION, partitionName, poll, problems, replace, setTitle, time } from "../core/page.js";
 import { Table } from "../core/table.js";
 import { toast } from "../core/toast.js";
 import { abortDialog, age, stateBadge } from "./transactions.js";

@@ -1,12 +1,7 @@
 // Transactional ids by state and age, and hanging transactions.
 
-import { address, getSession, post } from "../core/api.js";
 import { formDialog } from "../core/dialog.js";
-import { h, options, replace } from "../core/dom.js";
-import { count, duration, plural, time } from "../core/format.js";
-import { badge, brokerLink, failed, loading, pageHead, PARTITION, problems } from "../core/parts.js";
-import { poll } from "../core/poll.js";
-import { setQuery, setTitle } from "../core/router.js";
+import { address, badge, brokerLink, count, duration, failed, getSession, h, loading, options, pageHead, PARTITION, plural, poll, post, problems, replace, setQuery, setTitle, time } from "../core/page.js";
 import { searchField } from "../core/search.js";
 import { Table } from "../core/table.js";
 import { attempt, toast } from "../core/toast.js";
@@ -59,7 +54,7 @@ export async function show(root, view) {
     table.update(all.filter((one) => (!wanted || one.state === wanted) && has(`${one.transactional_id} ${one.producer_id}`)));
   }
   async function load() {
-    const found = await view.get("/api/v1/transactions");
+    const found = await view.get("transactions");
     all = found.transactions;
     replace(notes, problems(found.problems));
     draw();
@@ -83,7 +78,7 @@ function hanging(view, mayChange) {
     button.disabled = true;
     const done = loading(body, "Searching…");
     try {
-      const found = await view.get("/api/v1/hanging-transactions", { max_timeout_minutes: minutes.value });
+      const found = await view.get("hanging-transactions", { max_timeout_minutes: minutes.value });
       replace(body, result(found));
     } catch (error) {
       if (!view.signal.aborted) replace(body, failed(error, search));
@@ -110,7 +105,7 @@ function hanging(view, mayChange) {
   }
   function abort({ topic, partition, producer_id, producer_epoch, start_offset }) {
     const asked = { topic, partition, producer_id, producer_epoch, start_offset };
-    abortDialog("/api/v1/hanging-transactions:abort", asked, `Abort the transaction of producer ${producer_id} in ${topic}-${partition}?`,
+    abortDialog("hanging-transactions:abort", asked, `Abort the transaction of producer ${producer_id} in ${topic}-${partition}?`,
       "Only abort it if its producer is gone.", () => {
         toast("The transaction is aborted in", { link: { href: address`/topics/${topic}`, text: `${topic}-${partition}` } });
         return search();

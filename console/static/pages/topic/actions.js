@@ -1,9 +1,7 @@
 // What is done to topics from their list and from their pages: delete, add partitions, set a setting.
 
-import { address, cluster, get, request } from "../../core/api.js";
 import { confirmDialog, field, formDialog } from "../../core/dialog.js";
-import { h, options, replace } from "../../core/dom.js";
-import { count, plural } from "../../core/format.js";
+import { address, cluster, count, get, h, options, plural, replace, request } from "../../core/page.js";
 import { toast } from "../../core/toast.js";
 import { alter, difference, ownValue } from "./configuration.js";
 import { check, control } from "./settings.js";
@@ -72,9 +70,9 @@ export function addPartitions({ name, partitions }, done) {
 }
 
 export async function configureTopics(topics, done) {
-  const { settings } = await get("/api/v1/topic-settings");
+  const { settings } = await get("topic-settings");
   const known = [];
-  const unknown = await forEach(topics, async ({ name }) => known.push({ name, ...(await get(address`/api/v1/topics/${name}/settings`)) }));
+  const unknown = await forEach(topics, async ({ name }) => known.push({ name, ...(await get(address`topics/${name}/settings`)) }));
   report(unknown, topics.length);
   known.sort((a, b) => (a.name < b.name ? -1 : 1));
   const choice = h("select", { onchange: draw }, options(settings.map((one) => one.name)));
