@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from broker.settings.catalog import BROKER_SETTINGS
 from broker.settings.listener_settings import is_prefixed
 from broker.settings.names import OTTLA_PREFIX, is_mistake, is_of_clients, misspelled, refuse_unknown
+from security.secret import hides
 from storage.log.config import TOPIC_SETTINGS
 from storage.setting import ConfigError
 
@@ -48,6 +49,7 @@ def data_directory() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "ottla" / "data"
 
 
+@hides("values")
 class EnvironmentSettings(NamedTuple):
     """values: settings by name. variables: the variable of each setting. warnings: about variables that are ignored."""
 

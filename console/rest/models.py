@@ -23,9 +23,9 @@ class Answer(BaseModel):
 
 
 class Asked(BaseModel):
-    """A part of a request."""
+    """A part of a request. Errors do not show what was sent: it may be a password."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(extra="forbid", defer_build=True, hide_input_in_errors=True)
 
 
 def parsed(model: type[Asked], body: bytes) -> Asked:

@@ -94,7 +94,7 @@ class AlteredConfig(Asked):
     """A change of a setting. The operation is SET by default."""
 
     name: Name
-    value: str | None = None
+    value: str | None = Field(default=None, repr=False)
     operation: Annotated[Literal["SET", "DELETE", "APPEND", "SUBTRACT"] | None, BeforeValidator(_upper)] = None
 
     def change(self) -> ConfigChange:
@@ -112,7 +112,7 @@ class AlterConfigs(Asked):
 class UpdateConfig(Asked):
     """The new value of a setting."""
 
-    value: str | None = None
+    value: str | None = Field(default=None, repr=False)
 
 
 class _Owner(NamedTuple):

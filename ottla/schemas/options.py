@@ -1,6 +1,6 @@
 """The options of `consume` and `produce` that name schemas."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import typer
@@ -23,7 +23,7 @@ class DecodingOptions:
 
     key_schema: str | None
     value_schema: str | None
-    registry: str | None
+    registry: str | None = field(repr=False)
     keep_going: bool
 
     @property
@@ -38,7 +38,7 @@ class EncodingOptions:
 
     key_schema: str | None
     value_schema: str | None
-    registry: str | None
+    registry: str | None = field(repr=False)
 
     @property
     def is_used(self) -> bool:

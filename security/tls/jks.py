@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 MAGIC = b"\xfe\xed\xfe\xed"
@@ -36,7 +36,7 @@ class JksKey:
     """One private key: `protected`, as the store contains it, and its certificates (DER), the key's own first."""
 
     alias: str
-    protected: bytes
+    protected: bytes = field(repr=False)
     chain: tuple[bytes, ...]
 
     def unprotect(self, password: str) -> bytes:

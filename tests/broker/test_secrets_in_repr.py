@@ -62,6 +62,7 @@ from support.zookeeper import new_chroot
     OF_AN_ENDPOINT,
     GUESSED,
 ) = PLANTED = [f"planted-{number:02}-secret" for number in range(16)]
+CHANGED_LOCATION, CHANGED_PASSWORD = (f"listener.name.ssl.ssl.truststore.{name}" for name in ("location", "password"))
 TOKEN = unsigned_token("alice")
 OAUTHBEARER_LOGIN = f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="alice" ssl.truststore.password='
 
@@ -119,8 +120,7 @@ def password(broker: Broker, user: str, secret: str, mechanism: str = "PLAIN") -
 
 async def use_clients(broker: Broker, folder: Path) -> None:
     """Change users, tokens and settings, and log in with each mechanism, also with a wrong password."""
-    prefix = "listener.name.ssl.ssl.truststore."
-    changes = {f"{prefix}location": str(folder / "new-ca.p12"), f"{prefix}password": OF_ANOTHER_STORE}
+    changes = {CHANGED_LOCATION: str(folder / "new-ca.p12"), CHANGED_PASSWORD: OF_ANOTHER_STORE}
     async with Admin(**password(broker, "alice", OF_ALICE)) as admin:
         await admin.set_scram_password("bob", OF_BOB, SCRAM)
         token = await admin.create_delegation_token()
@@ -163,7 +163,7 @@ async def use_tokens(broker: Broker) -> None:
 
 
 async def use_console(broker: Broker) -> None:
-    """Log in in each way, create a token and a user, and read what is near secrets."""
+    """Log in in each way, create a token and a user, change a password, and read what is near secrets."""
     bob = basic("bob", OF_BOB)
     for login, status in (
         (basic("carol", OF_CAROL), 403),
@@ -177,7 +177,14 @@ async def use_console(broker: Broker) -> None:
     for path, body in (("/api/v1/delegation-tokens", {}), ("/api/v1/users", user)):
         answer = await ask(broker, path, method="POST", auth=bob, json=body)
         assert answer.status == 201, answer
-    for path in ("/api/v1/delegation-tokens", f"/v3/clusters/{cluster_id}/brokers/0/configs"):
+    configs = f"/v3/clusters/{cluster_id}/brokers/{broker.config.broker_id}/configs"
+    value = {"value": OF_ANOTHER_STORE}
+    changes = {"data": [value | {"name": CHANGED_PASSWORD}]}
+    for method, path, body in (("PUT", f"{configs}/{CHANGED_PASSWORD}", value), ("POST", f"{configs}:alter", changes)):
+        assert (await ask(broker, path, method=method, auth=bob, json=body)).status == 204
+    wrong = {"name": "eve", "password": [OF_EVE]}
+    assert (await ask(broker, "/api/v1/users", method="POST", auth=bob, json=wrong)).status == 400
+    for path in ("/api/v1/delegation-tokens", configs):
         assert (await ask(broker, path, auth=bob)).status == 200
 
 
