@@ -11,7 +11,8 @@ import math
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from console.application import console_application
 from console.clients import Clients
+from console.groups.watches import GroupWatches
 from console.services import ConsoleServices
 from console.watching.observer import Observer
 from ottla import testing
@@ -62,6 +64,8 @@ ALICE: dict[str, Any] = {
 }
 BEHIND = {"billing": 120, "shipping": 15, "analytics": 0}
 """Groups, and how many records of each partition of orders they have not read."""
+WATCHED, WATCHED_FROM = "shipping", 30
+"""A group that the console watches from a minute on. It catches up."""
 CLICKS_FROM, CUSTOMERS_FROM = 21, 41
 CITIES = ("Praha", "Brno", "Ostrava", "Plzeň", "Liberec")
 
@@ -74,6 +78,8 @@ class Demo(NamedTuple):
     bootstrap_servers: str
     coordinator_url: str
     """That of the broker that coordinates the groups: only it shows their rebalances."""
+    leader_url: str
+    """That of the leader of orders-0: only it knows how far the followers are."""
     tokens_url: str
     """That of a console with a login: brokers give delegation tokens only to users who have logged in."""
 
@@ -123,7 +129,14 @@ async def demo() -> AsyncIterator[Demo]:
                 await stack.enter_async_context(member)
             await stack.enter_async_context(_open_transaction(servers))
             await _look(url, clock)
-            yield Demo(url, broker.console.url.removesuffix("/"), servers, await _coordinator_url(cluster), tokens_url)
+            own_url = broker.console.url.removesuffix("/")
+            coordinator_url = await _url_where(cluster, "groups/coordinator?group=billing", lambda one: one["is_here"])
+            leader_url = await _url_where(
+                cluster,
+                "replication?topic=orders&partition=0",
+                lambda one: one.get("leader", -1) == one.get("broker_id"),
+            )
+            yield Demo(url, own_url, servers, coordinator_url, leader_url, tokens_url)
 
 
 @contextlib.contextmanager
@@ -141,7 +154,8 @@ async def _console(servers: str, clock: _Clock, **login: Any) -> AsyncIterator[s
         lambda: Producer(bootstrap_servers=servers, allow_auto_create_topics=False, **login),
     )
     async with clients:
-        application = console_application(ConsoleServices(clients, observer=Observer(clock)))
+        groups = GroupWatches(clock=lambda: clock.ms / 1000 + time.monotonic(), now_ms=clock)
+        application = console_application(ConsoleServices(clients, observer=Observer(clock), groups=groups))
         application.on_response_prepare.append(add_security_headers)
         async with served(application) as url:
             yield url
@@ -161,22 +175,38 @@ async def _live_an_hour(admin: Admin, producer: Producer, clock: _Clock, url: st
             if minute > CUSTOMERS_FROM:
                 await producer.send("customers", b'{"name": "Customer %d"}' % number, key=b"customer-%d" % number)
         await producer.flush()
+        if minute >= WATCHED_FROM:
+            await _commit(admin, WATCHED, minute)
+            await _get(f"{url}/api/v1/groups/{WATCHED}")
         if minute < MINUTES - 1:  # the last look is when everything is there
             await _look(url, clock)
 
 
 async def _look(url: str, clock: _Clock) -> None:
     clock.ms += 60_000
-    async with aiohttp.ClientSession() as http, http.get(f"{url}/api/v1/overview") as response:
-        response.raise_for_status()
+    await _get(f"{url}/api/v1/overview")
+
+
+async def _get(url: str) -> None:
+    async with aiohttp.ClientSession() as http, http.get(url) as response:
+        if response.status != HTTPStatus.NOT_FOUND:  # a group whose coordinator does not know it yet
+            response.raise_for_status()
 
 
 async def _groups(admin: Admin) -> None:
+    for group in BEHIND:
+        await _commit(admin, group, MINUTES)
+
+
+async def _commit(admin: Admin, group: str, minute: int) -> None:
+    """Commit what a group has read at a minute. Before the last one it is further behind, partition 0 most."""
     partitions = [TopicPartition("orders", number) for number in range(6)]
     ends = await admin.list_offsets(dict.fromkeys(partitions, -1))
-    for group, behind in BEHIND.items():
-        offsets = {name: OffsetAndMetadata(max(0, found.offset - behind)) for name, found in ends.items()}
-        await admin.alter_group_offsets(group, offsets)
+    more = {name: (MINUTES - minute) * (6 - name.partition) // 2 for name in partitions}
+    offsets = {
+        name: OffsetAndMetadata(max(0, found.offset - BEHIND[group] - more[name])) for name, found in ends.items()
+    }
+    await admin.alter_group_offsets(group, offsets)
 
 
 async def _security(admin: Admin) -> None:
@@ -205,16 +235,17 @@ async def _security(admin: Admin) -> None:
     )
 
 
-async def _coordinator_url(cluster: ClusterThread) -> str:
+async def _url_where(cluster: ClusterThread, inside: str, is_it: Callable[[Any], bool]) -> str:
+    """Return the URL of the console whose answer of `/api/v1/inside/` is the wanted one."""
     async with aiohttp.ClientSession() as http:
         for member in cluster.brokers.values():
             assert member.broker is not None
             assert member.broker.console is not None
             url = member.broker.console.url.removesuffix("/")
-            async with http.get(f"{url}/api/v1/inside/groups/coordinator?group=billing") as response:
-                if (await response.json())["is_here"]:
+            async with http.get(f"{url}/api/v1/inside/{inside}") as response:
+                if is_it(await response.json()):
                     return url
-    raise AssertionError("no broker coordinates the group")
+    raise AssertionError(f"no console answers so to {inside}")
 
 
 async def _tokens(servers: str) -> None:

@@ -57,7 +57,7 @@ PICTURES = (
     Picture("produce", "/topics/orders/produce?resend=0:3", "A copy of record 3", TALL),
     Picture("groups", "/groups?sort=-lag", "billing"),
     Picture("group", "/groups/billing", "billing-2"),
-    Picture("group-lag", "/groups/billing/lag", "Sampled every ten seconds"),
+    Picture("group-lag", "/groups/shipping/lag", "with the largest lag"),
     Picture("group-timeline", "/groups/billing/timeline", "was there from"),
     Picture("group-reset", "/groups/shipping/reset", "Nothing is changed before"),
     Picture("security-users", "/security", "reports"),
@@ -68,7 +68,7 @@ PICTURES = (
         "inside-registry", "/inside/registry?path=/brokers/ids/1", "A live broker with its listeners", console="own_url"
     ),
     Picture("inside-storage", f"/inside/storage?{OF_ORDERS}&offset=40&step=3", "Step 3 of", TALLER, console="own_url"),
-    Picture("inside-replication", f"/inside/replication?{OF_ORDERS}", "Follow a record", console="own_url"),
+    Picture("inside-replication", f"/inside/replication?{OF_ORDERS}", "Write and follow", console="leader_url"),
     Picture("inside-groups", "/inside/groups?group=billing", "is a member", console="coordinator_url"),
     Picture("api", "/api-docs", "/api/v1/overview"),
 )

@@ -21,6 +21,7 @@ export async function show(root, view) {
     pageHead("Overview"),
     h("div.stack", page.lost, page.health, page.start, h("section.card", page.facts),
       h("div.pairs", page.charts.map(({ node }) => node), page.traffic.map(({ node }) => ((node.hidden = !page.found.traffic), node))),
+      !page.found.traffic && h("p.muted.small", "The requests and the traffic of a broker are in the console of that broker, if it is one of Ottla."),
       h("div.pairs", page.cards.map(({ title, body }) => section(title, body)))),
   );
 }

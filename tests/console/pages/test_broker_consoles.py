@@ -3,6 +3,7 @@
 One broker is stopped at the end: the pages name what it leaves behind.
 """
 
+import itertools
 import re
 
 import pytest
@@ -54,6 +55,22 @@ async def test_each_console_shows_the_whole_cluster_and_its_own_broker(pages_of,
             await expect(page.get_by_text(f"This is the console of broker {broker_id}.")).to_be_visible()
         async with pages(rest).at("/transactions") as page:
             await expect(page.get_by_text(re.compile(r"None in \d+ partitions"))).to_be_visible()
+
+
+async def test_the_charts_of_the_broker_come_with_the_first_answer(pages_of):
+    console, pages = pages_of(1)
+    answers = itertools.count()
+
+    async def only_the_first(route):
+        await (route.fulfill(status=503, json={"message": "No."}) if next(answers) else route.continue_())
+
+    async with console as rest, pages(rest).at("/api-docs", allowed_error="503") as page:
+        await page.route("**/api/v1/overview", only_the_first)
+        await page.get_by_role("link", name="Overview", exact=True).click()
+        await expect(page.get_by_role("heading", name="Records written")).to_be_visible()
+        await expect(page.get_by_text("The page shows what was known before.")).to_be_visible()
+        await expect(page.get_by_label("Requests of this broker", exact=True)).to_be_visible()
+        await expect(page.get_by_text("are in the console of that broker")).to_have_count(0)
 
 
 async def test_a_broker_that_has_stopped_is_named(cluster, pages_of):

@@ -52,6 +52,7 @@ async def test_overview(pages):
         controller = page.locator("dl.facts > div").filter(has_text="Controller")
         await expect(controller).to_have_text("Controllerunknown")
         await expect(page.get_by_label("Requests of this broker", exact=True)).to_be_hidden()
+        await expect(page.get_by_text("are in the console of that broker, if it is one of Ottla")).to_be_visible()
         await expect(page.get_by_role("img", name="Records written, last hour")).to_be_visible()
         await looks_good(page)
 
