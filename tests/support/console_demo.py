@@ -153,8 +153,13 @@ async def _console(servers: str, clock: _Clock, **login: Any) -> AsyncIterator[s
         lambda: Admin(bootstrap_servers=servers, **login),
         lambda: Producer(bootstrap_servers=servers, allow_auto_create_topics=False, **login),
     )
+    began_s = time.monotonic()
+
+    def now_ms() -> int:
+        return clock() + int(1000 * (time.monotonic() - began_s))
+
     async with clients:
-        groups = GroupWatches(clock=lambda: clock.ms / 1000 + time.monotonic(), now_ms=clock)
+        groups = GroupWatches(clock=lambda: now_ms() / 1000, now_ms=now_ms)
         application = console_application(ConsoleServices(clients, observer=Observer(clock), groups=groups))
         application.on_response_prepare.append(add_security_headers)
         async with served(application) as url:

@@ -53,7 +53,7 @@ PICTURES = (
     Picture("topic-consumers", "/topics/orders/consumers", "billing"),
     Picture("topic-danger", "/topics/orders/danger", "Delete this topic"),
     Picture("topic-configuration", "/topics/customers/configuration?q=retention", "retention.ms", DARK),
-    Picture("messages", "/topics/orders/messages?record=0:3", "order:", TALL),
+    Picture("messages", "/topics/orders/messages?record=0:3", "records of about", TALL),
     Picture("produce", "/topics/orders/produce?resend=0:3", "A copy of record 3", TALL),
     Picture("groups", "/groups?sort=-lag", "billing"),
     Picture("group", "/groups/billing", "billing-2"),
