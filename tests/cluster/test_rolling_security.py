@@ -1,213 +1,21 @@
 """A cluster changes from PLAINTEXT to SASL_SSL, and back, one broker after the other, while clients go on.
 
-The steps are those of docs/security.md. Nothing that was acknowledged is lost, nothing of an idempotent producer is
-there twice, transactions are committed, and records are acknowledged whichever broker is down.
+The steps are those of docs/security.md; what clients must not notice, in `support.changing_cluster`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
 from broker.settings.checks import ACL_AUTHORIZER
 from client.admin.admin import Admin
 from client.errors import NoBrokersAvailableError
-from ottla.cluster.ports import free_ports
-from support.acknowledged import Load, Reader, check_kept, partitions_of
-from support.cluster import BrokerCluster
-from support.cluster_security import PLAINTEXT, SCRAM_OVER_TLS, ClusterSecurity
+from support.changing_cluster import Change, ChangingCluster, changing
+from support.cluster_security import PLAINTEXT, ClusterSecurity
 from support.counts import full_only
-from support.deadlines import DEADLINE_S
-from support.polling import until
-
-BROKERS = (0, 1, 2)
-TOPICS = {"t": 3}
-TRANSACTIONAL = {"moves": 2}
-SOME = 50
-"""Records that each producer gets acknowledged while a broker is down, and when it is back."""
-REPLICATED = {
-    "default.replication.factor": "3",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "min.insync.replicas": "2",
-    "controlled.shutdown.retry.backoff.ms": "200",
-    "log.initial.task.delay.ms": "100",
-}
-
-
-class ChangingCluster(BrokerCluster):
-    """Brokers that have a port for each of two protocols. `security` is what clients use."""
-
-    def __init__(self, tmp_path: Path, *, has_authorizer: bool = False) -> None:
-        """has_authorizer: from the start; the users of brokers on both listeners are super users."""
-        super().__init__(tmp_path, REPLICATED)
-        self.has_authorizer = has_authorizer
-        self.secured = ClusterSecurity(SCRAM_OVER_TLS, tmp_path / "stores")
-        ports = free_ports(2 * len(BROKERS))
-        self._ports = {PLAINTEXT: ports[::2], self.secured.protocol: ports[1::2]}
-
-    def settings_of(self, broker_id: int) -> Mapping[str, str]:
-        """See BrokerCluster.settings_of: before the change."""
-        acls = {"authorizer.class.name": ACL_AUTHORIZER, "super.users": f"User:ANONYMOUS;{self.secured.principal}"}
-        return self.listening(broker_id, PLAINTEXT) | (acls if self.has_authorizer else {})
-
-    def listening(self, broker_id: int, *protocols: str) -> dict[str, str]:
-        """Listeners of these protocols."""
-        return {"listeners": ",".join(f"{one}://127.0.0.1:{self._ports[one][broker_id]}" for one in protocols)}
-
-    def bootstrap(self, *broker_ids: int) -> str:
-        """See BrokerCluster.bootstrap."""
-        return self.servers(self.security, *broker_ids)
-
-    def servers(self, security: ClusterSecurity, *broker_ids: int) -> str:
-        """The addresses for clients of one kind."""
-        return ",".join(f"127.0.0.1:{self._ports[security.protocol][one]}" for one in broker_ids or BROKERS)
-
-    def load(self, name: str, security: ClusterSecurity) -> Load:
-        """Start a producer."""
-        return Load(name, self.servers(security), TOPICS, 0, pause_s=0.05, **security.of_librdkafka())
-
-
-class Member:
-    """A member of the group `readers`, in a thread of its own, and what it has read: names and numbers."""
-
-    def __init__(self, servers: str, security: ClusterSecurity) -> None:
-        own = {"group.id": "readers", "auto.offset.reset": "earliest", "log_level": 0}
-        self._consumer = Consumer({"bootstrap.servers": servers, **own, **security.of_librdkafka()})
-        self._consumer.subscribe([*TOPICS])
-        self.found: set[tuple[str, int]] = set()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            for message in self._consumer.consume(1000, 0.1):
-                if message.error() is None:
-                    name, number, _ = message.value().split(b":")
-                    self.found.add((name.decode(), int(number)))
-        self._consumer.close()
-
-    def close(self) -> None:
-        """Commit, leave the group, and wait for both."""
-        self._stopping.set()
-        self._thread.join(DEADLINE_S)
-        assert not self._thread.is_alive()
-
-
-class Change:
-    """The change, and the clients that must not notice it."""
-
-    def __init__(self, cluster: ChangingCluster) -> None:
-        self.cluster = cluster
-        self.loads = {"old": cluster.load("old", cluster.security)}
-        self.finished: list[Load] = []
-        self.member = Member(cluster.bootstrap(), cluster.security)
-        self._found: set[tuple[str, int]] = set()
-        self.moves = 0
-        self._before = {broker_id: dict(process.overrides) for broker_id, process in cluster.brokers.items()}
-
-    async def roll(self, settings: dict[str, str], *protocols: str) -> None:
-        """Restart one broker after the other with these settings and listeners instead of those of the step before."""
-        for broker_id in BROKERS:
-            await self.cluster.stop(broker_id)
-            await self.goes_on()
-            process = self.cluster.brokers[broker_id]
-            process.overrides = self._before[broker_id] | self.cluster.listening(broker_id, *protocols) | settings
-            await asyncio.to_thread(process.launch)
-            await asyncio.to_thread(process.wait_ready)
-            await self.all_are_in_sync()
-            await self.goes_on()
-            await asyncio.to_thread(self.commit_a_transaction)
-
-    async def goes_on(self) -> None:
-        """Each producer gets records acknowledged."""
-        wanted = {name: load.count + SOME for name, load in self.loads.items()}
-
-        def holds() -> bool:
-            for load in self.loads.values():
-                assert not load.errors, load.errors[:3]
-            return all(load.count >= wanted[name] for name, load in self.loads.items())
-
-        await until(holds, "records are acknowledged")
-
-    async def all_are_in_sync(self) -> None:
-        """Every partition of the cluster is."""
-
-        async def holds() -> bool:
-            registry = self.cluster.registry
-            for topic in await registry.children("/brokers/topics"):
-                for partition in await registry.children(f"/brokers/topics/{topic}/partitions"):
-                    if len((await self.cluster.state(topic, int(partition))).get("isr", ())) < len(BROKERS):
-                        return False
-            return True
-
-        await until(holds, "all are in sync")
-
-    def commit_a_transaction(self) -> None:
-        """One record in each of two partitions, by another producer with the same id each time."""
-        security = self.cluster.security
-        own = {"bootstrap.servers": self.cluster.bootstrap(), "transactional.id": "mover", "log_level": 0}
-        producer = Producer(own | security.of_librdkafka())
-        producer.init_transactions(DEADLINE_S)
-        producer.begin_transaction()
-        for partition in range(TRANSACTIONAL["moves"]):
-            producer.produce("moves", b"move:%d:" % self.moves, partition=partition)
-        producer.commit_transaction(DEADLINE_S)
-        self.moves += 1
-
-    async def move_clients(self, name: str, security: ClusterSecurity) -> None:
-        """The producer and the member of the group are replaced by others, which connect in another way."""
-        cluster = self.cluster
-        cluster.security = security
-        ((former, _),) = self.loads.items()
-        self.loads[name] = cluster.load(name, cluster.security)
-        await asyncio.to_thread(self.member.close)
-        self._found |= self.member.found
-        self.member = Member(cluster.bootstrap(), cluster.security)
-        await self.goes_on()
-        old = self.loads.pop(former)
-        await asyncio.to_thread(old.finish)
-        self.finished.append(old)
-
-    async def check(self) -> None:
-        """See the module's text."""
-        (load,) = self.loads.values()
-        await asyncio.to_thread(load.finish)
-        loads = [*self.finished, load]
-        reader = self.reader(TOPICS)
-        check_kept(reader, loads, lambda load, where: load.acknowledged[where])
-        there = {one for found in reader.found.values() for one in found.values()}
-        assert there == {(load.name, number) for load in loads for sent in load.sent.values() for number in sent}
-        await until(lambda: self._found | self.member.found == there, "the group has read everything")
-        moved = self.reader(TRANSACTIONAL, **{"isolation.level": "read_committed"})
-        for found in moved.found.values():
-            assert list(found.values()) == [("move", number) for number in range(self.moves)]
-
-    def reader(self, topics: dict[str, int], **settings: object) -> Reader:
-        """What is in these topics."""
-        reader = Reader(
-            self.cluster.bootstrap(),
-            list(partitions_of(topics)),
-            **self.cluster.security.of_librdkafka(),
-            **settings,
-        )
-        reader.look_at_offsets()
-        reader.read_on()
-        reader.close()
-        return reader
-
-    def close(self) -> None:
-        """Stop the clients."""
-        for load in self.loads.values():
-            load.stop()
-        self.member.close()
 
 
 @full_only
@@ -230,26 +38,6 @@ async def test_to_sasl_ssl_and_back(tmp_path: Path, has_authorizer: bool) -> Non
         await change_listeners(change, PLAINTEXT, cluster.secured.protocol)
         await change_listeners(change, cluster.secured.protocol, PLAINTEXT)
         await change.check()
-
-
-@contextlib.asynccontextmanager
-async def changing(cluster: ChangingCluster) -> AsyncIterator[tuple[ChangingCluster, Change]]:
-    """Three brokers with PLAINTEXT, and their clients."""
-    try:
-        await cluster.registry.start()
-        await cluster.start(*BROKERS)
-        for topic, partitions in {**TOPICS, **TRANSACTIONAL}.items():
-            await cluster.create_topic(
-                topic, {one: [(one + place) % 3 for place in BROKERS] for one in range(partitions)}
-            )
-        await cluster.secured.prepare(cluster.registry)  # the user of the brokers
-        change = Change(cluster)
-        try:
-            yield cluster, change
-        finally:
-            change.close()
-    finally:
-        await cluster.close()
 
 
 async def change_listeners(change: Change, former: str, new: str, last: Mapping[str, str] | None = None) -> None:

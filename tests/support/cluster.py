@@ -13,10 +13,9 @@ import signal
 from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from client.admin.admin import Admin
-from ottla.cluster.registry_servers import RegistryServers
 from registry.errors import NoNodeError
 from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
@@ -34,6 +33,14 @@ SESSION_TIMEOUT_MS = 4_000
 """ZooKeeper takes two of its ticks at least; those of the tests' servers are short."""
 
 
+class Servers(Protocol):
+    """Where znodes are: an ensemble, or one of the ports of its servers."""
+
+    @property
+    def connect(self) -> str:
+        """The servers in the form of `zookeeper.connect`."""
+
+
 class BrokerCluster:
     """Broker processes by id, and our own look at their tree."""
 
@@ -44,7 +51,7 @@ class BrokerCluster:
         self,
         tmp_path: Path,
         overrides: Mapping[str, str],
-        zookeeper: RegistryServers | None = None,
+        zookeeper: Servers | None = None,
         security: str = PLAINTEXT,
     ) -> None:
         """zookeeper: the servers, if not those that all tests share. security: a kind of `support.cluster_security`."""
@@ -219,7 +226,7 @@ async def broker_cluster(
     brokers: int = 3,
     *,
     security: str = PLAINTEXT,
-    zookeeper: RegistryServers | None = None,
+    zookeeper: Servers | None = None,
     **overrides: str,
 ) -> AsyncIterator[BrokerCluster]:
     """A cluster of brokers 0, 1, …, all ready; killed at the end. Settings have _ for each dot in their names.
