@@ -52,7 +52,6 @@ CODES: dict[type[Exception], ErrorCode] = {
     # storage/
     storage.errors.AllLogDirsFailedError: ErrorCode.KAFKA_STORAGE_ERROR,
     storage.errors.CorruptFileError: ErrorCode.KAFKA_STORAGE_ERROR,
-    storage.errors.DuplicateSequenceError: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
     storage.errors.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
     storage.errors.InvalidProducerEpochError: ErrorCode.INVALID_PRODUCER_EPOCH,
     storage.errors.InvalidTimestampError: ErrorCode.INVALID_TIMESTAMP,

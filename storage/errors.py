@@ -163,10 +163,6 @@ class OutOfOrderSequenceError(StorageError):
     """A sequence number does not follow the producer's last one."""
 
 
-class DuplicateSequenceError(StorageError):
-    """A batch is a duplicate of one whose offsets are no longer known."""
-
-
 class InvalidProducerEpochError(StorageError):
     """A batch has an older producer epoch than the last one of this producer id: the producer is fenced."""
 

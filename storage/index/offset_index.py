@@ -119,6 +119,11 @@ class OffsetIndex(IndexFile):
         slot, entry = self._floor(relative, 0, probed)
         return entry[1] if slot >= 0 else 0, probes
 
+    def position_before(self, offset: int, entries: int) -> int:
+        """Return the position of the entry that is `entries` before that of `offset`; 0 if there are fewer."""
+        slot = self._floor_slot(offset - self.base_offset, 0) - entries
+        return self._read(slot)[1] if slot >= 0 else 0
+
     def offset_at_or_after(self, position: int) -> int | None:
         """Return the absolute offset of the first entry at or after `position`; None if there is none."""
         slot = self._floor_slot(position - 1, 1) + 1

@@ -22,6 +22,7 @@ from storage.log.config import LogConfig
 from storage.log.flush import Durability
 from storage.log.leader_epoch_cache import LeaderEpochCache
 from storage.log.offsets import LogOffsets
+from storage.log.replay import earlier_batches
 from storage.log.segments import LogSegments
 from storage.producers.entry import BatchMetadata
 
@@ -160,12 +161,16 @@ class LeaderAppends:
         offset = self._offsets.end
         last_sequence = (sequence + delta) & _SEQUENCE_MASK
         if client:
+            if entry.has_forgotten and entry.may_have_forgotten(producer_epoch, last_sequence):
+                # On the event loop: rare, a few headers, and what was written before a restart is in the page cache.
+                with self._segments.files.log_files.failing():
+                    entry.recall(earlier_batches(self._segments, entry))
             duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
         entry.check_epoch(producer_epoch, offset)
         if client:
-            entry.check_sequence(producer_epoch, sequence, last_sequence, offset)
+            entry.check_sequence(producer_epoch, sequence, offset)
         entry.check_transactional(transactional, offset)
         return None
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from typing import Final
 
+from protocol.errors import CorruptRecordError
 from protocol.record_batch import RecordBatch
-from storage.log.batch_scan import iter_headers
+from storage.log.batch_scan import BatchHeader, iter_headers
 from storage.log.segment import LogSegment
 from storage.log.segments import LogSegments
-from storage.producers.entry import BatchMetadata
+from storage.producers.entry import BatchMetadata, ProducerEntry
 from storage.producers.state import ProducerState, ReplayedProducers
 
+RECALLED_ENTRIES: Final = 128
+"""Entries of an offset index; each stands for index.interval.bytes of small batches, or for one larger batch."""
 _SEQUENCE_MASK = 0x7FFFFFFF
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
@@ -32,14 +37,39 @@ def replay(segment: LogSegment, state: ProducerState, end_offset: int) -> None:
                 data = segment.fs.pread(segment.file.open().fd, header.size, header.position)
                 state.replay(RecordBatch(memoryview(data)))
             else:
-                last_sequence = (header.base_sequence + header.last_offset_delta) & _SEQUENCE_MASK
                 state.add_batch(
                     header.producer_id,
                     header.producer_epoch,
-                    BatchMetadata(last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp),
+                    _metadata(header),
                     header.attributes & _TRANSACTIONAL != 0,
                     header.base_offset,
                 )
+
+
+def earlier_batches(segments: LogSegments, entry: ProducerEntry) -> list[BatchMetadata]:
+    """Return batches of a producer's epoch before those that its entry has, oldest first: see `ProducerEntry.recall`.
+
+    A client repeats what it had in flight, which is near: only the headers behind the last RECALLED_ENTRIES index
+    entries are read, of two segments. Raises OSError.
+    """
+    end_offset = entry.batches[0].first_offset
+    wanted = entry.producer_id, entry.producer_epoch
+    found = []
+    number = segments.number_of(end_offset)
+    with contextlib.suppress(CorruptRecordError):  # what is behind it is not found
+        for segment in segments[max(number - 1, 0) : number + 1]:
+            position = segment.offset_index.position_before(end_offset, RECALLED_ENTRIES)
+            for header in iter_headers(segment.file, position, segment.size):
+                if header.base_offset >= end_offset:
+                    break
+                if (header.producer_id, header.producer_epoch) == wanted and not header.attributes & _CONTROL:
+                    found.append(_metadata(header))
+    return found
+
+
+def _metadata(header: BatchHeader) -> BatchMetadata:
+    last_sequence = (header.base_sequence + header.last_offset_delta) & _SEQUENCE_MASK
+    return BatchMetadata(last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
 
 
 def rebuild_producers(

@@ -4,13 +4,14 @@ Rules for batches from a client (KIP-98 and KIP-360, as in Kafka 3.9):
 
 - A batch with the epoch, first and last sequence number of one of the last five batches is a duplicate. The answer has
   the offsets of the first write.
-- A snapshot holds only the last batch of a producer. Earlier batches were written, too, but their offsets are no longer
-  known: they raise DuplicateSequenceError, which clients treat as success, until five batches are known again. (Kafka
-  reports them as out of order; a client that had several batches in flight when the broker stopped then fails.)
+- A snapshot holds only the last batch of a producer. Earlier ones are looked for in the log when a client repeats what
+  may be one of them (`may_have_forgotten`, `recall`). Kafka does not look, and reports them as out of order; a client
+  that had several batches in flight when the broker stopped then writes them twice, or fails.
 - An epoch below the last one seen is fenced.
 - A new epoch begins with sequence number 0.
 - Within an epoch, a batch begins with the sequence number after the last batch's; after 2^31-1 comes 0.
-- An unknown producer id may begin with any sequence number: retention may have deleted its earlier batches.
+- An unknown producer id may begin with any sequence number: retention may have deleted its earlier batches. Or they
+  were refused: a lower sequence number does not mean that a batch was written.
 """
 
 from __future__ import annotations
@@ -18,12 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from protocol.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
-from storage.errors import (
-    DuplicateSequenceError,
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
-    OutOfOrderSequenceError,
-)
+from storage.errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceError
 from storage.producers.snapshot import SnapshotEntry
 
 BATCHES_TO_RETAIN = 5
@@ -94,12 +90,8 @@ class ProducerEntry:
                 f"which is below the last one seen, {self.producer_epoch}"
             )
 
-    def check_sequence(self, producer_epoch: int, first_sequence: int, last_sequence: int, offset: int) -> None:
-        """Check the sequence numbers of a client's batch.
-
-        Raises DuplicateSequenceError for an earlier batch whose offsets are no longer known, OutOfOrderSequenceError
-        for other sequence numbers that do not follow the last batch's.
-        """
+    def check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
+        """Raise OutOfOrderSequenceError if a client's batch does not follow the last one."""
         known = self.producer_epoch
         if producer_epoch != known:
             if first_sequence != 0 and known != NO_PRODUCER_EPOCH:
@@ -111,22 +103,23 @@ class ProducerEntry:
             batches = self.batches
             last = batches[-1].last_sequence if batches else NO_SEQUENCE
             if first_sequence != last + 1 and not (first_sequence == 0 and last == _SEQUENCE_MASK):
-                if self._is_forgotten(last_sequence):
-                    raise DuplicateSequenceError(
-                        f"sequence number {first_sequence} of producer {self.producer_id} is a duplicate whose "
-                        f"offset is no longer known, the last sequence number is {last}"
-                    )
                 raise OutOfOrderSequenceError(
                     f"sequence number {first_sequence} of producer {self.producer_id} at offset {offset} "
                     f"does not follow the last sequence number, {last}"
                 )
 
-    def _is_forgotten(self, last_sequence: int) -> bool:
-        """Whether a batch that ends with this sequence number is older than the retained batches."""
-        if not self.has_forgotten or not self.batches:
+    def may_have_forgotten(self, producer_epoch: int, last_sequence: int) -> bool:
+        """Whether a batch that ends with this sequence number may be in the log, before those in `batches`."""
+        if not self.has_forgotten or producer_epoch != self.producer_epoch or not self.batches:
             return False
         distance = (self.batches[0].first_sequence - last_sequence) & _SEQUENCE_MASK
         return 0 < distance < _HALF_OF_SEQUENCES
+
+    def recall(self, earlier: list[BatchMetadata]) -> None:
+        """Add the batches of this epoch that the log has before those in `batches`, oldest first."""
+        room = BATCHES_TO_RETAIN - len(self.batches)
+        self.batches[:0] = earlier[max(0, len(earlier) - room) :]
+        self.has_forgotten = False
 
     def check_transactional(self, transactional: bool, offset: int) -> None:
         """Raise InvalidTxnStateError for a non-transactional batch inside an open transaction."""

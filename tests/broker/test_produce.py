@@ -304,7 +304,7 @@ async def test_duplicates_and_gaps(client, name):
         again = await append(client, topic, from_producer(2 * i, b"a", b"b"))
         assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 2 * i)
     too_old = await append(client, topic, from_producer(0, b"a", b"b"))
-    assert too_old.error_code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    assert too_old.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     gap = await append(client, topic, from_producer(13, b"a"))
     assert (gap.error_code, gap.base_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert len(await read(client, topic)) == 12

@@ -15,7 +15,6 @@ from typing import Any
 
 from protocol.control_records import EndTransactionMarker
 from storage.errors import (
-    DuplicateSequenceError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OutOfOrderSequenceError,
@@ -126,10 +125,8 @@ class Model:
         first = min([*unstable, *self.unreplicated], default=self.high_watermark)
         return min(self.high_watermark, max(first, self.start))
 
-    def verdict(
-        self, batch: Batch, *, client: bool = True
-    ) -> Batch | type[Exception] | tuple[type[Exception], ...] | None:
-        """What a leader makes of a producer's batch: the one that it repeats, the errors, or None: append it."""
+    def verdict(self, batch: Batch, *, client: bool = True) -> Batch | type[Exception] | None:
+        """What a leader makes of a producer's batch: the one that it repeats, the error, or None: append it."""
         known = self.producers().get(batch.producer)
         if known is None:
             return None
@@ -146,17 +143,20 @@ class Model:
             return InvalidProducerEpochError
         expected = (known.last_sequence + 1) % SEQUENCE_LIMIT if batch.producer_epoch == known.epoch else 0
         if client and batch.sequence != expected:
-            if len(known.batches) < 5 and self._is_behind(batch, known):
-                return DuplicateSequenceError, OutOfOrderSequenceError
-            return OutOfOrderSequenceError
+            return self._hidden(batch) or OutOfOrderSequenceError
         return InvalidTxnStateError if known.open_from >= 0 and not batch.transactional else None
 
-    @staticmethod
-    def _is_behind(batch: Batch, known: Producer) -> bool:
-        """Whether it comes before what is known, and so may have been written and forgotten."""
-        if batch.producer_epoch != known.epoch or not known.batches:
-            return False
-        return 0 < (known.batches[0].sequence - batch.last_sequence) % SEQUENCE_LIMIT < SEQUENCE_LIMIT // 2
+    def _hidden(self, batch: Batch) -> Batch | None:
+        """The hidden batch that it repeats: a log may find it, or not if retention or compaction has removed it."""
+        names = ("producer", "producer_epoch", "sequence", "last_sequence")
+        return next(
+            (
+                each
+                for each in reversed(self.history)
+                if each.base in self.hidden and all(getattr(each, name) == getattr(batch, name) for name in names)
+            ),
+            None,
+        )
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch: (largest known epoch not above, where it ended)."""

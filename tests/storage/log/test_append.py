@@ -12,7 +12,6 @@ from protocol.message_set import MessageSetBuilder
 from protocol.record_batch import TimestampType, read_batch, set_max_timestamp, update_crc
 from protocol.record_batch_builder import empty_batch
 from storage.errors import (
-    DuplicateSequenceError,
     InvalidProducerEpochError,
     InvalidTimestampError,
     InvalidTxnStateError,
@@ -26,6 +25,7 @@ from storage.errors import (
 )
 from storage.file_system import FileSystem
 from storage.log.append import AppendOrigin
+from storage.log.replay import RECALLED_ENTRIES
 from storage.producers.state import ProducerState
 from support.log_dirs import BASE_TIME_MS, RECORDED_NOW_MS, batch, look_up, open_log, read_batches, read_records
 
@@ -344,9 +344,57 @@ class TestIdempotence:
         info = log.append_as_leader(batch("a", "b", producer=(7, 0, 0)), 0)
         assert (info.duplicate, info.first_offset, info.last_offset) == (True, 0, 1)
 
-    def test_a_batch_missing_from_the_snapshot_counts_as_written(self, tmp_path):
-        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+    @pytest.mark.parametrize("segment_bytes", [1 << 30, 250], ids=["one segment", "a segment for two batches"])
+    def test_a_batch_missing_from_the_snapshot_is_found_in_the_log(self, tmp_path, segment_bytes):
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS, segment_bytes=segment_bytes)
         for number in range(10, 15):
+            log.append_as_leader(batch("a", "b", producer=(8, 0, 2 * number)), 0)
+            log.append_as_leader(batch("a", "b", producer=(7, 0, 2 * number)), 0)
+        log.close()
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS, segment_bytes=segment_bytes)
+        for number in (13, 14):
+            info = log.append_as_leader(batch("a", "b", producer=(7, 0, 2 * number)), 0)
+            assert (info.duplicate, info.first_offset) == (True, 4 * (number - 10) + 2)
+        assert log.log_end_offset == 20
+
+    def test_a_batch_that_was_never_written_does_not_count_as_written_after_a_restart(self, tmp_path):
+        """The first batches of a producer were refused, later ones were accepted, and the refused ones are repeated."""
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+        log.append_as_leader(batch("c", "d", producer=(7, 0, 2)), 0)
+        log.close()
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+        with pytest.raises(OutOfOrderSequenceError):
+            log.append_as_leader(batch("a", "b", producer=(7, 0, 0)), 0)
+
+    def test_a_repeated_batch_is_looked_for_behind_a_number_of_index_entries(self, tmp_path):
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS, index_interval_bytes=1)
+        for sequence in range(3):
+            log.append_as_leader(batch("a", producer=(7, 0, sequence)), 0)
+        for sequence in range(RECALLED_ENTRIES - 1):
+            log.append_as_leader(batch("b", producer=(8, 0, sequence)), 0)
+        log.append_as_leader(batch("a", producer=(7, 0, 3)), 0)
+        log.close()
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS, index_interval_bytes=1)
+        assert log.append_as_leader(batch("a", producer=(7, 0, 2)), 0).first_offset == 2
+        with pytest.raises(OutOfOrderSequenceError):
+            log.append_as_leader(batch("a", producer=(7, 0, 0)), 0)
+
+    def test_a_corrupt_batch_ends_the_search_for_a_repeated_one(self, tmp_path):
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS, index_interval_bytes=1)
+        for sequence in range(4):
+            log.append_as_leader(batch("a", producer=(7, 0, sequence)), 0)
+        size = log.size_bytes // 4
+        log.close()
+        with (tmp_path / "t-0" / f"{0:020d}.log").open("r+b") as file:
+            file.seek(size + 8)
+            file.write(bytes(4))  # the length of the second batch
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS, index_interval_bytes=1)
+        with pytest.raises(OutOfOrderSequenceError):
+            log.append_as_leader(batch("a", producer=(7, 0, 2)), 0)
+
+    def test_what_a_producer_repeats_after_a_restart(self, tmp_path):
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+        for number in range(10, 16):
             log.append_as_leader(batch("a", "b", producer=(7, 0, 2 * number)), 0)
         log.close()
         log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
@@ -354,26 +402,24 @@ class TestIdempotence:
         def again(number: int) -> bool:
             return log.append_as_leader(batch("a", "b", producer=(7, 0, 2 * number)), 0).duplicate
 
-        assert again(14)
-        for number in (10, 13, 4):
-            with pytest.raises(DuplicateSequenceError, match=f"sequence number {2 * number} of producer 7"):
+        assert again(15)
+        assert all(again(number) for number in (11, 14))
+        for number in (4, 10):  # never written, and one of more than five
+            with pytest.raises(OutOfOrderSequenceError):
                 again(number)
         with pytest.raises(OutOfOrderSequenceError):
-            again(16)
+            again(17)
         with pytest.raises(OutOfOrderSequenceError):  # part of what is known: no client does that
-            log.append_as_leader(batch("b", producer=(7, 0, 29)), 0)
+            log.append_as_leader(batch("b", producer=(7, 0, 31)), 0)
         with pytest.raises(OutOfOrderSequenceError):
-            log.append_as_leader(batch("a", "b", producer=(7, 0, 27)), 0)
+            log.append_as_leader(batch("a", "b", producer=(7, 0, 29)), 0)
         with pytest.raises(OutOfOrderSequenceError):  # as far behind as ahead
-            log.append_as_leader(batch("b", producer=(7, 0, 28 + 2**30)), 0)
-        assert log.log_end_offset == 10
-        for number in range(15, 19):
-            assert not again(number)
-        with pytest.raises(DuplicateSequenceError):
-            again(13)
-        assert not again(19)
-        with pytest.raises(OutOfOrderSequenceError):  # five are known again
-            again(13)
+            log.append_as_leader(batch("b", producer=(7, 0, 30 + 2**30)), 0)
+        assert log.log_end_offset == 12
+        assert not again(16)
+        assert again(12)
+        with pytest.raises(OutOfOrderSequenceError):  # five newer ones are known
+            again(11)
         log.append_as_leader(batch("a", producer=(7, 1, 0)), 0)
         with pytest.raises(InvalidProducerEpochError):
             again(13)
