@@ -97,7 +97,7 @@ function hanging(view, mayChange) {
         { key: "producer", label: "Producer", number: true, value: "producer_id", cell: (one) => `${one.producer_id} (epoch ${one.producer_epoch})` },
         { key: "offset", label: "Since offset", number: true, wide: true, value: "start_offset", format: count },
         { key: "last", label: "Last record", wide: true, value: "last_timestamp_ms", format: time },
-        { key: "abort", label: h("span.visually-hidden", "Abort"), cell: (one) => h("button.danger", { disabled: !mayChange, title: mayChange ? null : "You may not change the cluster", onclick: () => abort(one) }, "Abort…") },
+        ...(mayChange ? [{ key: "abort", label: h("span.visually-hidden", "Abort"), cell: (one) => h("button.danger", { onclick: () => abort(one) }, "Abort…") }] : []),
       ],
     });
     table.update(found.hanging);

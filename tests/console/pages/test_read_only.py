@@ -12,6 +12,7 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.console import console_broker
 from support.console_pages import ConsolePages
+from support.hanging import HANGING_ID, write_hanging
 from support.own_console import own_console
 from support.polling import until
 
@@ -21,6 +22,7 @@ SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
     "delegation.token.secret.key": "a secret of this test",
+    "transaction.partition.verification.enable": "false",  # for a hanging transaction
 }
 PAGES = {
     "/": "Records written",
@@ -40,7 +42,7 @@ PAGES = {
     "/brokers": "Broker 0",
     "/brokers/0": "Configuration",
     "/brokers/0/log-levels": "Log levels",
-    "/transactions": "Hanging transactions",
+    "/transactions": f"{HANGING_ID} (epoch",
     "/transactions/billing": "Since",
     "/security": "Users",
     "/security/acls": "ACLs",
@@ -62,6 +64,8 @@ async def pages(browser, tmp_path_factory):
         Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
     ):
         await admin.create_topic("orders", 1)
+        await admin.create_topic("stuck", 1)
+        await write_hanging(broker.bootstrap_servers, "stuck", 0)
         async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             await producer.send("orders", b"first")
 
@@ -89,8 +93,8 @@ async def test_nothing_that_would_be_refused_is_offered(pages, path):
         assert [one for one in texts if one not in tabs] == []
 
 
-@pytest.mark.parametrize("path", ["/brokers", "/brokers/0", "/brokers/0/log-levels"])
-async def test_what_one_may_not_do_to_brokers_is_not_shown(pages, path):
+@pytest.mark.parametrize("path", ["/brokers", "/brokers/0", "/brokers/0/log-levels", "/transactions"])
+async def test_what_one_may_not_do_is_not_shown(pages, path):
     async with pages.at(path) as page:
         await expect(page.get_by_text(PAGES[path]).filter(visible=True).first).to_be_visible()
         await page.locator("details").evaluate_all("(all) => all.forEach((one) => { one.open = true; })")
