@@ -221,13 +221,14 @@ def shown(made: Iterable[object], secrets: Iterable[str | bytes]) -> set[str]:
 async def test_no_repr_shows_a_secret_of_a_broker_and_its_clients(tmp_path: Path) -> None:
     with MadeObjects() as objects:
         server = RegistryServer(await EmbeddedStore.open())
-        await server.start()
-        values = broker_settings(tmp_path) | {"zookeeper.connect": f"127.0.0.1:{server.port}"}
-        async with running_broker(tmp_path / "data", **values) as broker:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(server.close)
+            await server.start()
+            values = broker_settings(tmp_path) | {"zookeeper.connect": f"127.0.0.1:{server.port}"}
+            broker = await stack.enter_async_context(running_broker(tmp_path / "data", **values))
             await use_clients(broker, tmp_path)
             await use_console(broker)
             made = list(objects)
-        await server.close()
     assert any(isinstance(one, UnsecuredTokens) for one in made)
     assert shown(made, [*PLANTED, TOKEN, *derived(made)]) == set()
 

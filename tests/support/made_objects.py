@@ -20,7 +20,7 @@ PACKAGES = ("broker", "client", "console", "ottla", "protocol", "registry", "rep
 @functools.cache
 def is_ours(kind: type) -> bool:
     """Whether a class is of one of the product's packages."""
-    return kind.__module__.partition(".")[0] in PACKAGES
+    return str(kind.__module__).partition(".")[0] in PACKAGES  # a property in some libraries
 
 
 class MadeObjects:
