@@ -191,7 +191,7 @@ def compile_text(text: str, references: Mapping[str, str]) -> bytes:
 def compile_file(file: Path) -> bytes:
     """Compile a .proto file; it may import files of its folder. As `compile_text`."""
     try:
-        import grpc_tools.protoc  # optional  # noqa: F401
+        import grpc_tools  # optional  # noqa: F401
     except ImportError as error:
         raise missing_library(error) from None
     with tempfile.TemporaryDirectory() as folder:

@@ -74,7 +74,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.refused = 0  # attempts to connect since `session_over` was set
         self.socket_in_use: socket.socket | TlsSocket | None = None
         self.server = ""  # the server of the last attempt to connect
-        self.outcome = ""  # the result of the last completed attempt
+        self.pending = ""  # why the attempt in progress gives no session, if it ends here
+        self._outcome = ""  # why the last completed attempt gave no session
 
     @property
     def running(self) -> bool:
@@ -108,6 +109,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         host, port = (args[0] if args else options["address"])[:2]
         name = options.get("hostname") or host
         self.server = f"{name}:{port}" if name == host else f"{name}:{port} ({host})"
+        if self.pending:
+            self.failed(self.pending)
         options["timeout"] = self._connect_timeout_s
         try:
             plain: socket.socket = super().create_connection(*args, **options)
@@ -119,7 +122,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         except OSError as error:
             self._note(error)
             raise
-        self.outcome = f"{self.server} accepts connections but opens no session ({self._question})"
+        self.pending = f"{self.server} accepts connections but opens no session ({self._question})"
         return self.socket_in_use
 
     @property
@@ -127,9 +130,18 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         question = "is a majority of the servers running?"
         return question if self._tls is not None else f"{question} does this port expect TLS?"
 
+    @property
+    def why(self) -> str:
+        """Why there is no session: the result of the last completed attempt, or else what the first has shown yet."""
+        return self._outcome or self.pending
+
+    def failed(self, why: str) -> None:
+        """Note the end of an attempt that gave no session."""
+        self._outcome, self.pending = why, ""
+
     def _note(self, error: OSError) -> None:
         why = error.strerror or str(error) if self._tls is None else reason(error)
-        self.outcome = f"{self.server}: {why}"
+        self.failed(f"{self.server}: {why}")
 
     def select(
         self, readers: list[Any], writers: list[Any], others: list[Any], timeout: float | None = None
@@ -224,11 +236,11 @@ class ZooKeeperSession:
     def _log_in(self, host: str, timeout_s: float) -> None:
         """Log in, in kazoo's thread. kazoo ends the session after an AuthFailedError."""
         assert self._login is not None
-        self._handler.outcome = f"{self._handler.server} closes the connection during the login"
+        self._handler.pending = f"{self._handler.server} closes the connection during the login"
         try:
             log_in(self.client._connection, self._login, host, timeout_s)
         except LoginPostponed as error:
-            self._handler.outcome = f"{self._handler.server}: {error}"
+            self._handler.failed(f"{self._handler.server}: {error}")
             raise ConnectionDropped(str(error)) from None  # kazoo tries again
         except LoginRefused as error:
             self._refusal = f"{self._handler.server}: {error}"
@@ -317,8 +329,8 @@ class ZooKeeperSession:
     async def _why(self) -> str:
         """Return why there is no connection yet."""
         handler = self._handler
-        if handler.outcome:
-            return handler.outcome
+        if handler.why:
+            return handler.why
         if handler.server:
             return f"{handler.server} does not answer"
         loop = asyncio.get_running_loop()

@@ -353,9 +353,9 @@ def test_an_active_group_keeps_its_offsets(on, broker, topic, group, tmp_path):
 def test_delete(on, broker, topic, group):
     commit(broker, group, [(topic, 0, 1)])
     commit(broker, f"{group}.second", [(topic, 0, 1)])
-    missing = on("groups", "delete", group, f"{group}.third", code=1)
+    missing = on("groups", "delete", group, f"{group}.seconds", code=1)
     assert missing.out == f"{group} deleted\n"
-    assert f"ottla: unknown group {group}.third (did you mean" in missing.err
+    assert f"ottla: unknown group {group}.seconds (did you mean {group}.second" in missing.err
     assert f"{group}.second" in on("groups", "list").out
     assert f"unknown group {group}" in on("groups", "describe", group, code=1).err
 

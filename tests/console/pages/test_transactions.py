@@ -126,8 +126,9 @@ async def test_a_transaction_that_ends_meanwhile_is_not_aborted(console, broker,
         await quick.send("orders", b"kept", partition=0)
         await quick.flush()
         await page.get_by_role("button", name="Abort…").click()
-        await quick.commit_transaction()
         dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("aborts its transaction in orders-0")
+        await quick.commit_transaction()
         await dialog.get_by_role("button", name="Abort the transaction").click()
         await expect(dialog.get_by_role("alert")).to_contain_text("quick has no open transaction")
 

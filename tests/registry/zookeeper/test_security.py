@@ -211,7 +211,7 @@ async def test_a_new_connection_uses_new_certificates(tmp_path):
             proxy.cut()
         key.write_text("no key")
         await proxy.heal()
-        await until(lambda: "contains no private key" in registry._session._handler.outcome, "the file is read")
+        await until(lambda: "contains no private key" in registry._session._handler.why, "the file is read")
         async with heard(registry, ConnectionState.CONNECTED):
             authority().issue("CN=second").write(key)
         await registry.create("/old/new")
