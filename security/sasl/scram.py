@@ -212,6 +212,7 @@ class ServerFirst(NamedTuple):
         return cls(found["nonce"], _from_base64(found["salt"]), int(found["iterations"]), found[0])
 
 
+@hides("proof")
 class ClientFinal(NamedTuple):
     """The client's final message. without_proof: its text up to the proof, which the proof covers."""
 
@@ -235,6 +236,7 @@ class ClientFinal(NamedTuple):
         return cls(found["nonce"], _from_base64(found["proof"]), found["without_proof"])
 
 
+@hides("signature")
 class ServerFinal(NamedTuple):
     """The server's final message: its signature, or an error."""
 

@@ -84,6 +84,11 @@ def test_messages_are_written_as_they_are_read() -> None:
     assert ServerFinal.parse(b"e=other-error") == ServerFinal(b"", "other-error")
 
 
+@pytest.mark.parametrize("message", [ClientFinal("abcdef", b"revealing", ""), ServerFinal(b"revealing")])
+def test_no_repr_shows_what_a_password_is_proved_with(message):
+    assert "revealing" not in repr(message)
+
+
 @pytest.mark.parametrize(
     "message",
     [
