@@ -27,7 +27,7 @@ def programs(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
+@pytest.mark.parametrize("name", ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"])
 def test_a_chromium_is_found_by_each_of_its_names(programs, name):
     program = programs(name)
     assert need_chromium() == program
@@ -51,7 +51,7 @@ def test_kcat_is_found_on_the_path(programs):
 @pytest.mark.parametrize(
     ("need", "package"),
     [
-        (need_chromium, "chromium"),
+        (need_chromium, "chromium-headless-shell"),
         (need_kcat, "kcat"),
         (need_prometheus, "prometheus"),
         (need_promtool, "prometheus"),
@@ -94,6 +94,6 @@ def test_the_summary_has_one_line_for_each_reason(tmp_path):
     summary = [line for line in done.stdout.splitlines() if "skipped" in line.lower()]
     assert sorted(summary[:-1]) == [
         "2 skipped: another reason",
-        "6 skipped: browser tests: no Chromium found; install Debian's `chromium`, or set OTTLA_CHROMIUM",
+        "6 skipped: browser tests: no Chromium found; install Debian's `chromium-headless-shell` or set OTTLA_CHROMIUM",
     ], done.stdout
     assert summary[-1].startswith("8 skipped in "), done.stdout

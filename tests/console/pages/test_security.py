@@ -204,6 +204,7 @@ async def test_a_token_is_created_shown_once_and_expired(console, admin):
         [token] = await admin.describe_delegation_tokens()
         await expect(page.get_by_label("Login")).to_contain_text(token.password)
         await press(page, "I have it")
+        await expect(page.locator("dialog")).to_have_count(0)
         await expect(page.get_by_role("row", name=re.compile(token.token_id))).to_contain_text("User:bob")
         assert token.password not in await page.content()
         await page.get_by_role("button", name=f"Renew {token.token_id}").click()
