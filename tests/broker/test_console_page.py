@@ -15,6 +15,7 @@ from ottla.cluster.ports import free_ports
 from support.authorization import allow, put_acls
 from support.broker import BrokerProcess
 from support.browser import chromium, opened
+from support.certificates import server_certificate
 from support.console import ask, basic, console_broker, password_file
 from support.tls_listening import tls_settings
 
@@ -27,7 +28,7 @@ NEEDED = [allow("User:alice", "Describe", "Cluster"), allow("User:alice", "Descr
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """One for all tests of this module: each opens pages of its own."""
-    async with chromium() as running:
+    async with chromium(server_certificate()) as running:
         yield running
 
 
@@ -86,7 +87,7 @@ async def test_a_user_logs_in_over_tls_and_the_page_says_when_a_right_is_gone(br
         assert broker.console is not None
         put_acls(broker, NEEDED)
         url = broker.console.url
-        async with opened(browser, url, http_credentials=login, ignore_https_errors=True, allowed_error="403") as page:
+        async with opened(browser, url, http_credentials=login, allowed_error="403") as page:
             await expect(page.locator("#session")).to_have_text("broker 0 · User:alice · read-only")
             await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
             put_acls(broker, [])

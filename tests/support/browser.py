@@ -6,6 +6,7 @@ from typing import Any
 
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
+from support.certificates import Issued
 from support.deadlines import DEADLINE_S
 from support.programs import need_chromium
 
@@ -13,11 +14,18 @@ expect.set_options(timeout=1000 * DEADLINE_S)
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    """A browser; skips the test where there is none (see need_chromium)."""
+async def chromium(trusted: Issued | None = None) -> AsyncIterator[Browser]:
+    """A browser; skips the test where there is none (see need_chromium).
+
+    trusted: a server's certificate. With Playwright's `ignore_https_errors`, Chromium connects again after each error,
+    and a request may meet the certificate of another new connection each time, until net::ERR_TOO_MANY_RETRIES.
+    """
     program = need_chromium()
+    arguments = ["--disable-gpu", "--disable-quic"]
+    if trusted is not None:
+        arguments.append(f"--ignore-certificate-errors-spki-list={trusted.key_hash}")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=["--disable-gpu", "--disable-quic"])
+        browser = await playwright.chromium.launch(executable_path=program, args=arguments)
         try:
             yield browser
         finally:
@@ -36,7 +44,7 @@ async def opened(
 
     def note(message: ConsoleMessage) -> None:
         if message.type == "error" and not (allowed_error and allowed_error in message.text):
-            problems.append(message.text)
+            problems.append(f"{message.location['url']}: {message.text}")
 
     context = await browser.new_context(**options)
     try:
@@ -45,6 +53,6 @@ async def opened(
         page.on("pageerror", lambda error: problems.append(str(error)))
         await page.goto(url)
         yield page
-        assert problems == []
+        assert not problems, problems
     finally:
         await context.close()

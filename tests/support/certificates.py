@@ -8,8 +8,10 @@
 Keys are of elliptic curves unless a test asks for RSA, which takes 100 times as long.
 """
 
+import base64
 import datetime
 import functools
+import hashlib
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
     pkcs12,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -55,6 +58,12 @@ class Issued:
     @property
     def serial(self):
         return self.certificate.serial_number
+
+    @property
+    def key_hash(self):
+        """The SHA-256 of the public key, as Base64: browsers name certificates by it."""
+        key = self.certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return base64.b64encode(hashlib.sha256(key).digest()).decode()
 
     def key_pem(self, password=None):
         encryption = BestAvailableEncryption(password.encode()) if password else NoEncryption()
