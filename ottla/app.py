@@ -37,7 +37,7 @@ COMMANDS_BY_SUBJECT: Final = {
     "Topics, groups and transactions": {
         "topics": "List, create, describe, alter, trim and delete topics.",
         "groups": "Consumer groups: their members, offsets and lag.",
-        "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
+        "transactions": "Show transactions, their producers and partitions, fence producers, and abort hanging ones.",
     },
     "Brokers and replicas": {
         "brokers": "Show brokers with their partitions, log directories and settings.",

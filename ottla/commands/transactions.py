@@ -1,4 +1,7 @@
-"""`ottla transactions`: show transactions as coordinators and partitions know them, and abort hanging ones."""
+"""`ottla transactions`: show transactions as coordinators and partitions know them, and end them.
+
+Coordinators abort those that they know, and fence their producers. Hanging ones are aborted in their partitions.
+"""
 
 import time
 from typing import Annotated, Any
@@ -7,7 +10,7 @@ import typer
 
 from client.admin.hanging_transactions import find_hanging
 from client.admin.types import ActiveProducer, TransactionDescription
-from client.errors import KafkaError, TransactionalIdNotFoundError
+from client.errors import ConcurrentTransactionsError, KafkaError, TransactionalIdNotFoundError
 from client.topic_partition import TopicPartition
 from ottla.command_line.clients import Admin
 from ottla.command_line.completion import (
@@ -22,7 +25,8 @@ from ottla.command_line.output import print_described, print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run
 
 transactions = typer.Typer(
-    help="Show transactions, their producers and partitions, and abort hanging ones.", no_args_is_help=True
+    help="Show transactions, their producers and partitions, fence producers, and abort hanging ones.",
+    no_args_is_help=True,
 )
 
 STATES = (
@@ -38,6 +42,10 @@ STATES = (
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _MS_PER_MINUTE = 60_000
 
+Names = Annotated[
+    list[str],
+    typer.Argument(help="Transactional ids.", metavar="TRANSACTIONAL_ID", autocompletion=complete_transactional_ids),
+]
 Partition = Annotated[
     str,
     typer.Argument(
@@ -89,12 +97,7 @@ def list_transactions(
 
 @transactions.command(epilog="Example:  ottla transactions describe billing-1")
 def describe(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            help="Transactional ids.", metavar="TRANSACTIONAL_ID", autocompletion=complete_transactional_ids
-        ),
-    ],
+    names: Names,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -104,17 +107,23 @@ def describe(
 
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
-            described = []
-            for name, found in (await admin.describe_transactions(names)).items():
-                if isinstance(found, TransactionalIdNotFoundError):
-                    known = [listing.transactional_id for listing in await admin.list_transactions()]
-                    raise CommandError(f"unknown transactional id {name}{suggest(name, known)}")
-                if isinstance(found, KafkaError):
-                    raise found
-                described.append(_document(found))
+            described = [_document(one) for one in await _described(admin, names)]
         print_described(described, _print_transaction, as_json=as_json)
 
     run(main())
+
+
+async def _described(admin: Admin, names: list[str]) -> list[TransactionDescription]:
+    """Return the descriptions of transactional ids. Raises CommandError if a coordinator does not know one."""
+    described = []
+    for name, found in (await admin.describe_transactions(names)).items():
+        if isinstance(found, TransactionalIdNotFoundError):
+            known = [listing.transactional_id for listing in await admin.list_transactions()]
+            raise CommandError(f"unknown transactional id {name}{suggest(name, known)}")
+        if isinstance(found, KafkaError):
+            raise found
+        described.append(found)
+    return described
 
 
 def _print_transaction(document: dict[str, Any]) -> None:
@@ -144,6 +153,31 @@ def _shown(value: object) -> object:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+@transactions.command(epilog="Example:  ottla transactions fence billing-1")
+def fence(names: Names, bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER) -> None:
+    """Fence the producers of transactional ids: their open transactions are aborted, and their next call fails.
+
+    A fenced producer that still runs must be started again.
+    """
+
+    async def main() -> None:
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            await _described(admin, names)  # fencing would create an unknown id
+            for name in names:
+                try:
+                    fenced = (await admin.fence_producers([name]))[name]
+                except ConcurrentTransactionsError:
+                    raise CommandError(
+                        f"the transaction of {name} is not aborted yet: its coordinator waits for the leaders of its "
+                        "partitions"
+                    ) from None
+                if isinstance(fenced, KafkaError):
+                    raise fenced
+                print(f"{name} fenced: producer {fenced.producer_id}, epoch {fenced.producer_epoch} from now on")
+
+    run(main())
 
 
 @transactions.command("describe-producers", epilog="Example:  ottla transactions describe-producers orders-0")

@@ -50,7 +50,7 @@ COMMANDS = [
         )
     ),
     ("transactions",),
-    *(("transactions", name) for name in ("list", "describe", "describe-producers", "find-hanging", "abort")),
+    *(("transactions", name) for name in ("list", "describe", "describe-producers", "fence", "find-hanging", "abort")),
     ("reassign",),
     *(("reassign", name) for name in ("plan", "start", "status", "list", "cancel")),
     ("elect-leaders",),

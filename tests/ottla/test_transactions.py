@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from client.admin.admin import Admin
 from support.deadlines import DEADLINE_S
@@ -24,8 +24,7 @@ def topic(on):
     return name
 
 
-@pytest.fixture
-def producer(broker, topic):
+def producer_with_a_transaction(broker, topic):
     """A producer with a transaction open in partition 0, one record before it."""
     made = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"id of {topic}"})
     made.init_transactions(DEADLINE_S)
@@ -35,6 +34,13 @@ def producer(broker, topic):
     made.begin_transaction()
     made.produce(topic, b"second", partition=0)
     made.flush(DEADLINE_S)
+    return made
+
+
+@pytest.fixture
+def producer(broker, topic):
+    """Such a producer, whose transaction ends after the test."""
+    made = producer_with_a_transaction(broker, topic)
     yield made
     made.abort_transaction(DEADLINE_S)
 
@@ -140,6 +146,31 @@ def test_abort_by_producer(on, topic, hanging, epoch):
     assert found["coordinator_epoch"] == 0
 
 
+def test_a_producer_is_fenced_and_its_transaction_aborted(on, broker, topic):
+    name = f"id of {topic}"
+    fenced = producer_with_a_transaction(broker, topic)
+    (before,) = on("transactions", "describe", name, "--json").json
+    done = on("transactions", "fence", name)
+    (after,) = on("transactions", "describe", name, "--json").json
+    assert done.out == f"{name} fenced: producer {after['producer_id']}, epoch {after['producer_epoch']} from now on\n"
+    assert after["producer_epoch"] > before["producer_epoch"]
+    assert (after["state"], after["partitions"]) == ("Empty", [])
+    on("produce", topic, "--partition", 0, "--quiet", stdin=b"behind\n")
+    assert committed(on, topic, 0) == ["first", "behind"]
+    with pytest.raises(KafkaException) as caught:
+        fenced.commit_transaction(DEADLINE_S)
+    assert caught.value.args[0].fatal()
+
+
+def test_an_unknown_id_is_not_created_by_fencing_it(on, topic, producer):
+    wrong = f"id  of {topic}"
+    refused = on("transactions", "fence", f"id of {topic}", wrong, code=1)
+    assert f"unknown transactional id id of {topic} (did you mean id of {topic}" in refused.err
+    listed = {one["transactional_id"]: one["state"] for one in on("transactions", "list", "--json").json}
+    assert wrong not in listed
+    assert listed[f"id of {topic}"] == "Ongoing"
+
+
 async def test_unknown_ids_each_have_their_error(broker):
     async with Admin(bootstrap_servers=broker.bootstrap) as admin:
         found = await admin.describe_transactions(["no such id", "nor this one"])
@@ -165,5 +196,5 @@ def test_errors(on, topic, producer, monkeypatch):
     ]:
         assert clue in on("transactions", *words, code=1).err
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", "127.0.0.1:1")
-    for words in (("list",), ("describe", "x"), ("abort", partition, "--start-offset", 0)):
+    for words in (("list",), ("describe", "x"), ("fence", "x"), ("abort", partition, "--start-offset", 0)):
         assert "no broker answers at 127.0.0.1:1" in on("transactions", *words, code=1).err
