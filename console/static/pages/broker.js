@@ -171,7 +171,7 @@ async function logLevels({ id, view, mayChange, of }) {
     columns: [
       { key: "logger", head: true, value: ([name]) => name },
       { key: "level", value: ([, level]) => level, cell: ([name, level]) => !mayChange ? level :
-        h("select", { "aria-label": `Level of ${name}`, onchange: (event) => set(name, event.target.value || null) },
+        h("select", { "aria-label": `Level of ${name}`, onchange: (event) => set(name, event.target) },
           LEVELS.map((one) => h("option", { value: one, selected: one === level }, one)), h("option", { value: "" }, "as the one above")) },
     ],
   });
@@ -184,7 +184,8 @@ async function logLevels({ id, view, mayChange, of }) {
     ({ levels } = await of("log-levels"));
     draw();
   }
-  async function set(logger, level) {
+  async function set(logger, select) {
+    const level = select.value || null;
     const before = levels[logger];
     // Brokers do not tell whether a level is the logger's own: if it is that of the logger above it, Undo removes it.
     const above = logger === "root" ? null : levels[Object.keys(levels).filter((one) => logger.startsWith(`${one}.`)).pop() ?? "root"];
@@ -194,6 +195,7 @@ async function logLevels({ id, view, mayChange, of }) {
       });
     }
     await load();
+    select.value = levels[logger]; // a row whose level has not changed keeps its node
   }
   view.onquery = draw;
   draw();

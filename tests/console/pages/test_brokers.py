@@ -241,6 +241,25 @@ async def test_a_log_level_is_set(console, broker_id):
         await expect(page.get_by_text(re.compile("has the level of the logger above it now"))).to_be_visible()
 
 
+async def test_a_level_that_is_refused_or_the_same_is_not_shown_as_chosen(console, broker_id):
+    async def refuse(route):
+        if route.request.method == "POST":
+            await route.fulfill(status=403, json={"message": "Not you."})
+        else:
+            await route.continue_()
+
+    async with console.at(f"/brokers/{broker_id}/log-levels?q=apis.stop_replica", allowed_error="403") as page:
+        level = page.get_by_role("combobox")
+        before = await level.input_value()
+        await level.select_option("as the one above")
+        await expect(page.get_by_text(re.compile("has the level of the logger above it now"))).to_be_visible()
+        await expect(level).to_have_value(before)
+        await page.route("**/log-levels", refuse)
+        await level.select_option("FATAL")
+        await expect(page.get_by_text("Not you.")).to_be_visible()
+        await expect(level).to_have_value(before)
+
+
 async def test_an_election_and_its_refusal(console, broker_id):
     async with console.at("/brokers") as page:
         await page.get_by_role("button", name="Elect leaders…").click()
