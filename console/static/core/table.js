@@ -12,6 +12,7 @@ import { setQuery } from "./router.js";
 const ROW_PX = 38;
 const MARGIN_ROWS = 20;
 const ALL_BELOW = 150; // rows that are always all in the page
+const ALL_CARDS_BELOW = 2000; // cards have different heights: nobody knows how much space those above need
 
 export class Table {
   constructor({ columns, key, caption, sort = null, name = "sort", view: { signal, query }, nothing = null, cards = false }) {
@@ -80,7 +81,8 @@ export class Table {
   }
 
   #visible() {
-    if (this.sorted.length <= ALL_BELOW) return [0, this.sorted.length];
+    const all = getComputedStyle(this.body).display === "block" ? ALL_CARDS_BELOW : ALL_BELOW;
+    if (this.sorted.length <= all) return [0, this.sorted.length];
     const top = this.node.isConnected ? this.body.getBoundingClientRect().top : 0;
     const first = Math.max(0, Math.floor(-top / ROW_PX) - MARGIN_ROWS);
     return [Math.min(first, this.sorted.length), Math.min(this.sorted.length, first + Math.ceil(innerHeight / ROW_PX) + 2 * MARGIN_ROWS)];

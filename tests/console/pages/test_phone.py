@@ -5,7 +5,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from client.admin.admin import Admin
-from security.acls.binding import AccessRule, AclBinding, ResourcePattern
+from security.acls.binding import AccessRule, AclBinding, AclFilter, ResourcePattern
 from security.acls.types import Operation, Permission, ResourceType
 from support.console_pages import DESKTOP, PHONE, accessibility_problems, cramped, overflow
 
@@ -23,6 +23,10 @@ CARDS = {
 LABELS = """(row) => [...row.querySelectorAll("td")]
     .map((cell) => getComputedStyle(cell, "::before").content.replaceAll('"', ""))
     .filter((label) => label && label !== "none")"""
+
+SCROLL = "(y) => new Promise((drawn) => { scrollTo(0, y); requestAnimationFrame(() => requestAnimationFrame(drawn)); })"
+TOP = "(row) => Math.round(row.getBoundingClientRect().top)"
+IN_THE_MIDDLE = "() => document.elementFromPoint(100, innerHeight / 2).closest('tr')"
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +56,24 @@ async def test_a_row_is_a_card(console, broker_id, path):
         assert await cramped(page) == []
         assert await overflow(page) <= 0
         assert await accessibility_problems(page) == []
+
+
+async def test_cards_stay_in_their_places_while_a_long_list_is_scrolled(console, broker, broker_id):
+    rule = AccessRule("User:many", "*", Operation.READ, Permission.ALLOW)
+    topics = [ResourcePattern(ResourceType.TOPIC, f"{'long.' * (number % 9)}{number:03}") for number in range(200)]
+    async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        await admin.create_acls([AclBinding(topic, rule) for topic in topics])
+        try:
+            async with console.at("/security/acls?q=many", **PHONE) as page:
+                await expect(page.locator("tbody tr").first).to_be_visible()
+                for place in (2000, 5000, 9000):
+                    await page.evaluate(SCROLL, place)
+                    card = await page.evaluate_handle(IN_THE_MIDDLE)
+                    top = await card.evaluate(TOP)
+                    await page.evaluate(SCROLL, place + 300)
+                    assert await card.evaluate(TOP) == top - 300
+        finally:
+            await admin.delete_acls([AclFilter(principal="User:many")])
 
 
 @pytest.mark.parametrize("path", CARDS)
