@@ -7,6 +7,7 @@ import signal
 import socket
 
 from support.cluster_command import Running
+from support.every_broker import until_every_broker
 from support.polling import until_blocking
 from support.running_registry import RunningRegistry
 
@@ -83,12 +84,10 @@ def test_replicas_are_on_different_machines(tmp_path, ottla):
         (facts,) = map(json.loads, second.out)
         assert [one["process"] for one in facts["processes"]] == ["process-0", "process-1"]
         servers = first.value("bootstrap")
-
-        def known():
-            return [one["broker"] for one in ottla("cluster", "describe", "--json", "-b", servers).json["brokers"]]
-
-        until_blocking(lambda: known() == [0, 1, 10, 11], "all brokers are known")
+        every = servers.split(",")  # a command asks any of them
+        until_every_broker(every, lambda brokers, _: brokers == {0, 1, 10, 11}, "all brokers are known")
         ottla("topics", "create", "orders", "--partitions", "8", "--replication-factor", "2", "-b", servers)
+        until_every_broker(every, lambda _, topics: topics == {"orders"}, "the topic is known")
         (topic,) = ottla("topics", "describe", "orders", "--json", "-b", servers).json
         assert [sorted(broker // 10 for broker in one["replicas"]) for one in topic["partitions"]] == [[0, 1]] * 8
         assert second.stop(signal.SIGTERM) == 0, second.errors
