@@ -36,7 +36,7 @@ _CONTROLLED_SHUTDOWN: Final = 7
 
 
 class Link(asyncio.BufferedProtocol):
-    """One connection. `peer`: the address of the client's end."""
+    """One connection. `peer`: the address of the client's end; `local`: that of the broker's."""
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Link(asyncio.BufferedProtocol):
         self.broker_id = broker_id
         self.client_id: str | None = None
         self.peer: Any = None
+        self.local: Any = None
         self._inner = inner
         self._made = made
         self._identified = identified
@@ -82,6 +83,7 @@ class Link(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
         self._context = contextvars.copy_context()  # of the broker: see `change`
         self.peer = transport.get_extra_info("peername")
+        self.local = transport.get_extra_info("sockname")
         self._in = Flow(self._deliver_in, self._deliver_end)
         self._out = Flow(self._transport.write, self._transport.write_eof)
         self._in.on_changed = self._control_reading

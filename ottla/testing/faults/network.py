@@ -145,12 +145,14 @@ class NetworkFaults:
         opener = self._opener(link)
         return any(rule.refuses and rule.meets(link, opener) is not None for rule in self._rules)
 
-    def opener(self, host: str, port: int) -> int | None:
-        """Return the broker that opened a connection from this address; None for a client."""
-        return self._openers.find(host, port)
+    def opener(self, host: str, port: int, to_port: int) -> int | None:
+        """Return the broker that opened the connection from this address to this port; None for a client."""
+        return self._openers.find(host, port, to_port)
 
     def _opener(self, link: Link) -> int | None:
-        return None if link.peer is None else self.opener(str(link.peer[0]), int(link.peer[1]))
+        if link.peer is None or link.local is None:
+            return None
+        return self.opener(str(link.peer[0]), int(link.peer[1]), int(link.local[1]))
 
     # -- of the networks ---------------------------------------------------------------------------------------------
 

@@ -113,7 +113,8 @@ class BrokerScene:
 
     def is_of_broker(self, context: RequestContext) -> bool:
         """Return whether a broker has sent a request."""
-        return self.network.opener(context.connection.host, context.connection.port) is not None
+        connection = context.connection
+        return self.network.opener(connection.host, connection.port, connection.acceptor.port) is not None
 
     def topic_name(self, broker_id: int, topic_id: bytes) -> str | None:
         """Return the name of a topic that a broker knows by this id."""

@@ -47,8 +47,8 @@ class SharedOpeners:
         """Say that a connection has ended."""
         self._path(host, port).unlink(missing_ok=True)
 
-    def find(self, host: str, port: int) -> int | None:
-        """See `Openers`."""
+    def find(self, host: str, port: int, to_port: int) -> int | None:
+        """See `Openers`. A local port that was chosen before the connection has no other connection."""
         return _target(self._path(host, port))
 
     def listens(self, broker_id: int, port: int) -> None:

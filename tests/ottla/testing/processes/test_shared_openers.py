@@ -16,12 +16,12 @@ def test_links(tmp_path):
     one.note(1, "127.0.0.1", 4000)
     two.note(2, "127.0.0.1", 4001)
     one.listens(1, 9092)
-    assert [two.find("127.0.0.1", port) for port in (4000, 4001, 4002)] == [1, 2, None]
+    assert [two.find("127.0.0.1", port, 9092) for port in (4000, 4001, 4002)] == [1, 2, None]
     assert (two.acceptor(9092), two.acceptor(9093)) == (1, None)
     two.note(2, "127.0.0.1", 4000)  # the port has another owner now
-    assert one.find("127.0.0.1", 4000) == 2
+    assert one.find("127.0.0.1", 4000, 9092) == 2
     remove_links(tmp_path, 2)
-    assert one.find("127.0.0.1", 4001) is None
+    assert one.find("127.0.0.1", 4001, 9092) is None
     assert one.acceptor(9092) == 1
 
 
@@ -33,7 +33,7 @@ async def test_the_accepting_end_knows_a_connection_from_the_first_moment_on(tmp
     class Accepted(asyncio.Protocol):
         def connection_made(self, transport):
             host, port = transport.get_extra_info("peername")
-            seen.append((openers.find(host, port), port))
+            seen.append((openers.find(host, port, server.port), port))
 
     server = await AsyncioNetwork().listen(Accepted, "127.0.0.1", 0)
     transport, _ = await network.connect(asyncio.Protocol, "127.0.0.1", server.port)
@@ -42,7 +42,7 @@ async def test_the_accepting_end_knows_a_connection_from_the_first_moment_on(tmp
     assert [found for found, _ in seen] == [3]
     pruning = asyncio.create_task(openers.prune())
     transport.close()
-    await until(lambda: openers.find("127.0.0.1", seen[0][1]) is None, "the link is removed")
+    await until(lambda: openers.find("127.0.0.1", seen[0][1], server.port) is None, "the link is removed")
     pruning.cancel()
     server.close()
     await server.wait_closed()
