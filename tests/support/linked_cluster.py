@@ -43,7 +43,7 @@ class InternalProxy(TcpProxy):
         self._refused.discard(broker_id)
 
     async def _serve(self, reader, writer):  # type: ignore[no-untyped-def]
-        caller = await asyncio.to_thread(self._cluster.owner, writer.get_extra_info("peername")[1])
+        caller = await asyncio.to_thread(self._cluster.owner, writer.get_extra_info("peername")[1], self.port)
         if caller is None or caller in self._refused:
             return
         mine = self._of_broker.setdefault(caller, set())
@@ -106,11 +106,15 @@ class LinkedCluster(BrokerCluster):
         """See BrokerCluster.bootstrap."""
         return ",".join(f"127.0.0.1:{self._client[one].port}" for one in broker_ids or BROKERS)
 
-    def owner(self, port: int) -> int | None:
-        """The broker whose connection comes from a local port; None if the connection is already closed."""
+    def owner(self, port: int, to_port: int) -> int | None:
+        """The broker whose connection to a port comes from a local port; None if the connection is already closed.
+
+        Connections to different ports may have the same local port.
+        """
         for broker_id, broker in self.brokers.items():
             with contextlib.suppress(psutil.Error):
-                if any(one.laddr.port == port for one in psutil.Process(broker.pid).net_connections("tcp4")):
+                connections = psutil.Process(broker.pid).net_connections("tcp4")
+                if any(one.raddr and (one.laddr.port, one.raddr.port) == (port, to_port) for one in connections):
                     return broker_id
         return None
 
