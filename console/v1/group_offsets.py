@@ -53,11 +53,16 @@ class AskedPlan(Asked):
 
 
 class PlannedOffset(Answer):
-    """A partition: its committed offset (null: none), the new one, and why it is not the one that was asked for."""
+    """A partition: its committed offset (null: none), the new one, and why it is not the one that was asked for.
+
+    leader_epoch, metadata: committed with the current offset.
+    """
 
     topic: str
     partition: int
     current: int | None
+    leader_epoch: int
+    metadata: str
     new: int
     start: int
     end: int
@@ -73,9 +78,14 @@ class OffsetPlan(Answer):
 
 
 class OffsetChange(AskedOffset):
-    """A new offset, and the committed one (null: none) that the plan has shown."""
+    """A new offset, and the committed one (null: none) that the plan has shown.
+
+    leader_epoch, metadata: to commit with the offset; those of the earlier offset restore it.
+    """
 
     current: Offset | None
+    leader_epoch: Annotated[int, Field(ge=-1, le=2**31 - 1)] = -1
+    metadata: str = ""
 
 
 class AskedChange(Asked):
@@ -96,6 +106,8 @@ class DeletedOffset(Answer):
     topic: str
     partition: int
     offset: int
+    leader_epoch: int
+    metadata: str
 
 
 class DeletedOffsets(Answer):
@@ -112,6 +124,7 @@ async def plan_offsets(call: Call) -> OffsetPlan:
     await _require_empty(call.admin, group_id)
     committed = await call.admin.list_group_offsets(group_id)
     current = {partition: one.offset for partition, one in committed.items()}
+    none = OffsetAndMetadata(-1)
     problems: list[str] = []
     partitions = await _chosen(call, asked, current, problems)
     starts = await _listed(call.admin, partitions, EARLIEST)
@@ -131,6 +144,8 @@ async def plan_offsets(call: Call) -> OffsetPlan:
                 topic=partition.topic,
                 partition=partition.partition,
                 current=current.get(partition),
+                leader_epoch=committed.get(partition, none).leader_epoch,
+                metadata=committed.get(partition, none).metadata,
                 new=new,
                 start=starts[partition],
                 end=ends[partition],
@@ -157,7 +172,10 @@ async def apply_offsets(call: Call) -> ChangedOffsets:
             raise RestError(
                 _NOT_EMPTY, f"the committed offset of {partition} has changed since the plan: make the plan again"
             )
-    new = {TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset) for one in asked.offsets}
+    new = {
+        TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.leader_epoch, one.metadata)
+        for one in asked.offsets
+    }
     _raise_first(group_id, (await call.admin.alter_group_offsets(group_id, new)).values())
     return ChangedOffsets(changed=len(new))
 
@@ -168,7 +186,7 @@ async def delete_offsets(call: Call) -> DeletedOffsets:
     _require_topics(call, [topic])
     committed = await call.admin.list_group_offsets(group_id)
     offsets = [
-        DeletedOffset(topic=topic, partition=partition.partition, offset=one.offset)
+        DeletedOffset(topic=topic, partition=partition.partition, **one._asdict())
         for partition, one in sorted(committed.items())
         if partition.topic == topic
     ]

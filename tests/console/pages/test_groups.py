@@ -38,7 +38,8 @@ async def members(broker, admin):
 
 async def commit(admin, group, offset):
     async def is_committed():
-        done = await admin.alter_group_offsets(group, {TopicPartition(TOPIC, 0): OffsetAndMetadata(offset)})
+        offsets = {TopicPartition(TOPIC, 0): OffsetAndMetadata(offset, 0, "by hand")}
+        done = await admin.alter_group_offsets(group, offsets)
         return not any(done.values())
 
     await until(is_committed, f"{group} has an offset")
@@ -133,7 +134,7 @@ async def test_a_reset_shows_what_it_does_first_and_can_be_undone(console, admin
         await expect(page.get_by_role("button", name="Undo")).to_be_visible()
 
         async def is_back():
-            return (await admin.list_group_offsets(group))[partition].offset == 5
+            return (await admin.list_group_offsets(group))[partition] == OffsetAndMetadata(5, 0, "by hand")
 
         await until(is_back, "the offset is what it was")
 
@@ -173,7 +174,8 @@ async def test_offsets_and_a_group_are_deleted(console, admin):
         await expect(
             page.get_by_role("status").filter(has_text=f"1 committed offset of {TOPIC} restored.")
         ).to_be_visible()
-        assert (await admin.list_group_offsets("deleted"))[TopicPartition(TOPIC, 0)].offset == 5
+        restored = (await admin.list_group_offsets("deleted"))[TopicPartition(TOPIC, 0)]
+        assert restored == OffsetAndMetadata(5, 0, "by hand")
     async with console.at("/groups/deleted", allowed_error="404") as page:
         await page.get_by_role("button", name="Delete group…").click()
         button = page.get_by_role("button", name="Delete group", exact=True)

@@ -13,6 +13,7 @@ from support.rest import rest_api
 
 PARTITIONS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 PATH = "/api/v1/groups/billing"
+COMMITTED = {PARTITIONS[0]: OffsetAndMetadata(3, 0, "by hand"), PARTITIONS[1]: OffsetAndMetadata(0)}
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,7 @@ async def admin(broker):
                     await producer.send("orders", b"%d" % number, partition=0, timestamp_ms=1000 + number)
 
         async def are_committed():
-            offsets = {PARTITIONS[0]: OffsetAndMetadata(3), PARTITIONS[1]: OffsetAndMetadata(0)}
-            return not any((await opened.alter_group_offsets("billing", offsets)).values())
+            return not any((await opened.alter_group_offsets("billing", COMMITTED)).values())
 
         await until(are_committed, "the offsets are committed")
         yield opened
@@ -74,6 +74,11 @@ async def test_plans(rest, admin, asked, planned):
         planned = [(0, 3, 5, "no record since this time: the end")]
     assert changes(answer.body) == planned
     assert (await admin.list_group_offsets("billing"))[PARTITIONS[0]].offset == 3
+
+
+async def test_a_plan_has_what_was_committed_with_an_offset(rest, admin):
+    plan = (await rest.ask("POST", f"{PATH}/offsets:plan", {"to": "earliest"})).body
+    assert [(one["leader_epoch"], one["metadata"]) for one in plan["offsets"]] == [(0, "by hand"), (-1, "")]
 
 
 async def test_a_plan_is_applied_once(rest, admin):
@@ -136,7 +141,10 @@ async def test_nothing_is_changed_while_the_group_has_members(broker, rest, admi
 
 async def test_offsets_of_a_topic_and_then_the_group_are_deleted(rest, admin):
     answer = await rest.ask("DELETE", f"{PATH}/offsets/orders")
-    offsets = [{"topic": "orders", "partition": number, "offset": offset} for number, offset in ((0, 3), (1, 0))]
+    offsets = [
+        {"topic": "orders", "partition": partition.partition, **committed._asdict()}
+        for partition, committed in COMMITTED.items()
+    ]
     assert (answer.status, answer.body) == (200, {"changed": 2, "offsets": offsets})
     assert await admin.list_group_offsets("billing") == {}
     assert (await rest.ask("DELETE", f"{PATH}/offsets/orders")).status == 404
@@ -152,8 +160,7 @@ async def test_deleted_offsets_are_restored_when_their_group_is_gone(rest, admin
     restored = [one | {"current": None} for one in deleted]
     answer = await rest.ask("POST", f"{PATH}/offsets:apply", {"offsets": restored})
     assert (answer.status, answer.body) == (200, {"changed": 2})
-    found = await admin.list_group_offsets("billing")
-    assert [found[one].offset for one in PARTITIONS] == [3, 0]
+    assert await admin.list_group_offsets("billing") == COMMITTED
 
 
 async def test_a_group_is_deleted(rest, admin):

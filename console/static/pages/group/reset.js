@@ -68,13 +68,15 @@ export function show(root, { query, group, path, may, refresh }) {
     act(button, outcome, async () => replace(outcome, shownPlan(await post(`${path}/offsets:plan`, asked()), apply)));
   }
 
-  async function apply(changes) {
-    const body = changes.map(({ topic: name, partition, current, new: offset }) => ({ topic: name, partition, offset, current }));
+  // isBack: to the earlier offsets, with what was committed with them.
+  async function apply(changes, isBack = false) {
+    const body = changes.map(({ topic: name, partition, current, new: offset, leader_epoch, metadata }) => (
+      { topic: name, partition, offset, current, ...(isBack && { leader_epoch, metadata }) }));
     const isDone = await attempt(() => post(`${path}/offsets:apply`, { offsets: body }));
     if (!isDone) return;
     replace(outcome);
     const back = changes.map((one) => ({ ...one, current: one.new, new: one.current }));
-    const undo = back.every((one) => one.new !== null) ? () => apply(back) : null;
+    const undo = back.every((one) => one.new !== null) ? () => apply(back, !isBack) : null;
     toast(`${plural(changes.length, "offset")} of ${group().group_id} reset.`, { undo, link: { href: address`/groups/${group().group_id}/lag`, text: "Show lag" } });
     refresh();
   }
