@@ -3,10 +3,10 @@
     python -m benchmarks.authorization --rounds 5
 
 In a round, all brokers run at once, each a fresh process with an empty directory. They get short slices of requests in
-turn, so that other work on the machine meets all of them alike. A slice is pipelined: ten requests are on the way. Its
-cost is the CPU time of the broker's threads, in nanoseconds of the scheduler (so: Linux). The minimum and the lower
-quartile of many slices are what the requests cost while nothing else disturbed them. A share compares two brokers of
-one round; the median of the rounds' shares counts, because two processes of one program differ by a few percent.
+turn, so that other work on the machine meets all of them alike. A slice is pipelined: `--in-flight` requests are on the
+way. Its cost is the CPU time of the broker's threads, in nanoseconds of the scheduler (so: Linux). The minimum and the
+lower quartile of many slices are what the requests cost while nothing else disturbed them. A share compares two brokers
+of one round; the median of the rounds' shares counts, because two processes of one program differ by a few percent.
 
 The topic's ACLs allow Write to the user of the load, so every request needs a decision: it is cached after the first
 one. The quotas are of the user, for bytes and for time, and are not reached.
@@ -32,7 +32,6 @@ from ottla.acls import AccessRule, AclBinding, Operation, PatternType, Permissio
 ACLS = 10_000
 ANONYMOUS = "User:ANONYMOUS"
 QUOTAS = {"producer_byte_rate": 1e12, "request_percentage": 1e6}
-IN_FLIGHT = 10
 WARM_UP_SLICES = 20
 
 
@@ -88,22 +87,23 @@ KINDS = (Ottla, OttlaWithAcls, OttlaWithAclsAndQuotas)
 class Load:
     """One connection to a broker, which sends the same Produce request again and again."""
 
-    def __init__(self, server: Ottla) -> None:
+    def __init__(self, server: Ottla, in_flight: int) -> None:
         self._server = server
+        self._in_flight = in_flight
         self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         request = frame()
-        self._requests = (struct.pack(">i", len(request)) + bytes(request)) * IN_FLIGHT
+        self._requests = (struct.pack(">i", len(request)) + bytes(request)) * in_flight
         self._socket.sendall(self._requests[: 4 + len(request)])
         (size,) = struct.unpack(">i", self._socket.recv(4, socket.MSG_WAITALL))
         answer = self._socket.recv(size, socket.MSG_WAITALL)
         assert size < 100, answer  # without an error message
-        self._answers = bytearray((4 + size) * IN_FLIGHT)
+        self._answers = bytearray((4 + size) * in_flight)
 
     def slice(self, requests: int) -> float:
         """Return the CPU microseconds of one request; NaN if a thread of the broker has started or ended."""
         before = self._nanoseconds()
-        for _ in range(requests // IN_FLIGHT):
+        for _ in range(requests // self._in_flight):
             self._socket.sendall(self._requests)
             self._socket.recv_into(self._answers, 0, socket.MSG_WAITALL)
         after = self._nanoseconds()
@@ -120,7 +120,7 @@ class Load:
         self._socket.close()
 
 
-def measure(slices: int, requests: int) -> dict[str, list[float]]:
+def measure(slices: int, requests: int, in_flight: int) -> dict[str, list[float]]:
     """Return the microseconds of a request, of each slice, by broker."""
     found: dict[str, list[float]] = {kind.name: [] for kind in KINDS}
     with ExitStack() as stack:
@@ -128,7 +128,7 @@ def measure(slices: int, requests: int) -> dict[str, list[float]]:
         for kind in KINDS:
             server = stack.enter_context(kind(directory()))
             server.create_topic("small", 1)
-            loads[kind.name] = Load(server)
+            loads[kind.name] = Load(server, in_flight)
             stack.callback(loads[kind.name].close)
         order = list(loads)
         for number in range(WARM_UP_SLICES + slices):
@@ -152,8 +152,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--slices", type=int, default=200)
     parser.add_argument("--requests", type=int, default=2000, help="of one slice")
+    parser.add_argument("--in-flight", type=int, default=10, help="requests on the way")
     options = parser.parse_args()
-    rounds = [measure(options.slices, options.requests) for _ in range(options.rounds)]
+    rounds = [measure(options.slices, options.requests, options.in_flight) for _ in range(options.rounds)]
     for figure, of in FIGURES.items():
         print(figure)
         plain = [of(found[Ottla.name]) for found in rounds]
