@@ -15,63 +15,35 @@ repeated, other requests are held back until it has ended.
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar, cast
 
 from client.errors import (
-    ApiNotServedError,
     BrokerUnreachableError,
     ConnectionLostError,
     KafkaError,
     MalformedResponseError,
     RequestTimeoutError,
-    UnsupportedApiError,
-    error_for,
 )
 from client.wire.connection_errors import lost, unreachable
 from client.wire.connection_security import UNSECURED, ConnectionSecurity
 from client.wire.frame_buffer import FrameBuffer, FrameError
-from client.wire.frames import correlation_id_of, decode_response, encode_request
+from client.wire.frames import correlation_id_of, encode_request
+from client.wire.in_flight import InFlight, RequestsInFlight
 from client.wire.network import AsyncioNetwork, Network
+from client.wire.versions import ApiVersions, highest_common, request_versions
 from protocol.api_keys import ApiKey, response_class
-from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.message import Message
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 R = TypeVar("R", bound=Message)
 
 DEFAULT_REQUEST_TIMEOUT_S = 30.0
 DEFAULT_CONNECT_TIMEOUT_S = 10.0
 DEFAULT_MAX_RESPONSE_SIZE = 256 * 1024 * 1024
-SOFTWARE_NAME = "ottla"
-SOFTWARE_VERSION = "0.1.0"
 
 # Up to this many bytes a request is joined into one buffer; above, the copy costs more than a vectored write.
 _JOIN_LIMIT = 64 * 1024
-
-
-class _InFlight:
-    """A request that waits for its answer."""
-
-    __slots__ = ("api_key", "api_version", "correlation_id", "deadline", "future", "response")
-
-    def __init__(
-        self,
-        correlation_id: int,
-        api_key: int,
-        api_version: int,
-        response: type[Message],
-        future: "asyncio.Future[Message]",
-        deadline: float,
-    ) -> None:
-        self.correlation_id = correlation_id
-        self.api_key = api_key
-        self.api_version = api_version
-        self.response = response
-        self.future = future
-        self.deadline = deadline
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -95,8 +67,8 @@ class Connection(asyncio.BufferedProtocol):
         self.host = host
         self.port = port
         self.client_id = client_id
-        # The broker's versions (lowest, highest) by API key, after `negotiate`.
-        self.api_versions: dict[int, tuple[int, int]] = {}
+        # The broker's versions, after `negotiate`.
+        self.api_versions: ApiVersions = {}
         # Called once, with the reason, when the connection ends.
         self.on_close: Callable[[KafkaError], None] | None = None
         self._client_id_bytes = None if client_id is None else client_id.encode()
@@ -105,16 +77,14 @@ class Connection(asyncio.BufferedProtocol):
         # When the last request was written.
         self.used_at = self._loop.time()
         self._frames = FrameBuffer(max_response_size)
-        # Invariant: in the order in which they were written, so the leftmost request is answered next.
-        self._in_flight: deque[_InFlight] = deque()
+        self._in_flight = RequestsInFlight()
         self._correlation_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._error: KafkaError | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._writable: asyncio.Future[None] | None = None
-        # During a login: the frames of other requests; and how many of these, the newest in `_in_flight`, are answered.
+        # During a login: the frames of other requests.
         self._held: list[list[bytes | bytearray | memoryview]] | None = None
-        self._held_answers = 0
         # The answer to a bare SASL token, which has no correlation id.
         self._token: asyncio.Future[bytes] | None = None
         self._login_timer: asyncio.TimerHandle | None = None
@@ -183,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_given_up(self) -> bool:
         """Whether the caller of the oldest request in flight no longer waits for the answer."""
-        return bool(self._in_flight) and self._in_flight[0].future.cancelled()
+        return self._in_flight.oldest_is_cancelled
 
     @property
     def is_congested(self) -> bool:
@@ -193,48 +163,15 @@ class Connection(asyncio.BufferedProtocol):
     # ---- requests
 
     async def negotiate(self) -> None:
-        """Request the API versions that the broker supports, and keep them.
-
-        The request has our newest version. A broker that does not know it answers in version 0 with the versions that
-        it knows (KIP-511), and the request is repeated in the newest common version. Raises UnsupportedApiError if
-        there is no common version.
-        """
-        version = ApiVersionsRequest.MAX_VERSION
-        for _ in range(2):
-            request = ApiVersionsRequest()
-            if version >= 3:
-                request.client_software_name = SOFTWARE_NAME
-                request.client_software_version = SOFTWARE_VERSION
-            response = await self.call(request, ApiVersionsResponse, version)
-            offered = {int(api.api_key): (int(api.min_version), int(api.max_version)) for api in response.api_keys}
-            if response.error_code == ErrorCode.NONE:
-                self.api_versions = offered
-                return
-            if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
-                raise error_for(response.error_code, context=f"ApiVersions to {self.host}:{self.port}")
-            version = min(version - 1, offered.get(int(ApiKey.API_VERSIONS), (0, 0))[1])
-        raise UnsupportedApiError(f"{self.host}:{self.port} and this client have no common version of ApiVersions")
+        """Ask for the versions of all APIs, and keep them. Raises what `versions.request_versions` raises."""
+        self.api_versions = await request_versions(self)
 
     def common_version(self, message: type[Message], max_version: int | None = None) -> int:
         """The highest version of a request that both sides support, at most `max_version`.
 
         Raises UnsupportedApiError if there is none (ApiNotServedError if the broker has none), or before `negotiate`.
         """
-        name = ApiKey(message.API_KEY).name
-        offered = self.api_versions.get(message.API_KEY)
-        if offered is None:
-            if not self.api_versions:
-                raise UnsupportedApiError(f"versions of {self.host}:{self.port} are unknown: call negotiate() first")
-            raise ApiNotServedError(f"{self.host}:{self.port}", name)
-        highest = min(offered[1], message.MAX_VERSION)
-        if max_version is not None:
-            highest = min(highest, max_version)
-        if highest < max(offered[0], message.MIN_VERSION):
-            raise UnsupportedApiError(
-                f"{self.host}:{self.port} serves {name} in versions {offered[0]} to {offered[1]}, "
-                f"this client needs {message.MIN_VERSION} to {min(message.MAX_VERSION, highest)}"
-            )
-        return highest
+        return highest_common(self, message, max_version)
 
     async def request(
         self,
@@ -279,9 +216,8 @@ class Connection(asyncio.BufferedProtocol):
         correlation_id = self._write(message, version)
         self.used_at = self._loop.time()
         deadline = self.used_at + (self._request_timeout_s if timeout_s is None else timeout_s)
-        self._in_flight.append(_InFlight(correlation_id, message.API_KEY, version, response, future, deadline))
-        if self._held is not None:
-            self._held_answers += 1
+        request = InFlight(correlation_id, message.API_KEY, version, response, future, deadline)
+        self._in_flight.add(request, is_held=self._held is not None)
         self._check_at(deadline)
         return cast("asyncio.Future[R]", future)
 
@@ -328,7 +264,8 @@ class Connection(asyncio.BufferedProtocol):
         except BaseException as error:
             self._fail(error if isinstance(error, KafkaError) else self._lost("the login has failed"), abort=True)
             raise
-        held, self._held, self._held_answers = self._held, None, 0
+        held, self._held = self._held, None
+        self._in_flight.release()
         if self._error is None:
             for pieces in held:
                 self._write_pieces(pieces)
@@ -344,8 +281,7 @@ class Connection(asyncio.BufferedProtocol):
             return cast("asyncio.Future[R]", future)
         correlation_id = self._write(message, version, is_login=True)
         deadline = self._loop.time() + self._request_timeout_s
-        entry = _InFlight(correlation_id, message.API_KEY, version, response, future, deadline)
-        self._in_flight.insert(len(self._in_flight) - self._held_answers, entry)
+        self._in_flight.add_login(InFlight(correlation_id, message.API_KEY, version, response, future, deadline))
         self._check_at(deadline)
         return cast("asyncio.Future[R]", future)
 
@@ -417,10 +353,7 @@ class Connection(asyncio.BufferedProtocol):
             self._login_task.cancel()
         if self._token is not None and not self._token.done():
             self._token.set_exception(error)
-        waiting, self._in_flight = self._in_flight, deque()
-        for entry in waiting:
-            if not entry.future.done():
-                entry.future.set_exception(error)
+        self._in_flight.fail_all(error)
         self._resume()
         if abort:
             self._transport.abort()
@@ -443,18 +376,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_deadlines(self) -> None:
         self._timer = None
-        now = self._loop.time()
-        waiting = [entry for entry in self._in_flight if not entry.future.done()]
-        for entry in waiting:
-            if entry.deadline <= now:
-                name = ApiKey(entry.api_key).name
-                entry.future.set_exception(
-                    RequestTimeoutError(f"{self.host}:{self.port} did not answer {name} in time")
-                )
-                self._fail(self._lost(f"{name} was not answered in time"), abort=True)
-                return
-        if waiting:
-            self._timer = self._loop.call_at(min(entry.deadline for entry in waiting), self._check_deadlines)
+        overdue = self._in_flight.overdue(self._loop.time())
+        if overdue is not None:
+            name = ApiKey(overdue.api_key).name
+            overdue.future.set_exception(RequestTimeoutError(f"{self.host}:{self.port} did not answer {name} in time"))
+            self._fail(self._lost(f"{name} was not answered in time"), abort=True)
+            return
+        deadline = self._in_flight.next_deadline_s()
+        if deadline is not None:
+            self._timer = self._loop.call_at(deadline, self._check_deadlines)
 
     # ---- asyncio.BufferedProtocol
 
@@ -499,22 +429,12 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(MalformedResponseError(self.host, self.port, str(error)), abort=True)
 
     def _answer(self, frame: bytes | memoryview) -> None:
-        if not self._in_flight:
-            self._answer_token(frame)
-            return
-        entry = self._in_flight[0]
-        correlation_id = correlation_id_of(frame)
-        if entry.correlation_id != correlation_id:
-            raise FrameError(f"correlation id {correlation_id}, expected {entry.correlation_id}")
-        if not entry.future.done():  # else the request was cancelled
-            message = decode_response(frame, entry.api_key, entry.api_version, entry.response)
-            entry.future.set_result(message)
-        self._in_flight.popleft()
-
-    def _answer_token(self, frame: bytes | memoryview) -> None:
-        if self._token is None or self._token.done():
+        if self._in_flight:
+            self._in_flight.answer(frame)
+        elif self._token is None or self._token.done():
             raise FrameError(f"correlation id {correlation_id_of(frame)}, expected no answer")
-        self._token.set_result(bytes(frame))
+        else:
+            self._token.set_result(bytes(frame))
 
 
 async def _connect(
