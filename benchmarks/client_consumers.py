@@ -30,7 +30,7 @@ def ottla_arrow(options: argparse.Namespace) -> Figures:
 
 
 async def _ottla(options: argparse.Namespace, how: str) -> Figures:
-    from client import arrow  # noqa: F401  # pyarrow takes a while, once
+    from client.arrow import record_columns, tables  # noqa: F401  # pyarrow takes a while, once
     from client.consumer.consumer import Consumer
     from client.topic_partition import TopicPartition
 

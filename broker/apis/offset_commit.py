@@ -5,15 +5,13 @@ Version 0 is older than groups: its offsets are stored in the registry, where th
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from functools import partial
-from typing import Any
 
 from broker.coordinator.offset_manager import Codes, Committer
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler
+from broker.requests.handler import Handler, Later
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_commit import (
@@ -40,7 +38,7 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
 
     def handle(
         self, request: OffsetCommitRequest, context: RequestContext
-    ) -> OffsetCommitResponse | Coroutine[Any, Any, OffsetCommitResponse]:
+    ) -> OffsetCommitResponse | Later[OffsetCommitResponse]:
         """See the module docstring."""
         known = self._known(request)
         if context.api_version == 0:

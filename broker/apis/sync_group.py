@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler
+from broker.requests.handler import Handler, Later
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -20,14 +20,16 @@ class SyncGroupHandler(Handler[SyncGroupRequest, SyncGroupResponse]):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def handle(self, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    def handle(
+        self, request: SyncGroupRequest, context: RequestContext
+    ) -> SyncGroupResponse | Later[SyncGroupResponse]:
         """See the module docstring."""
         if context.api_version >= FIRST_VERSION_WITH_PROTOCOL and None in (
             request.protocol_type,
             request.protocol_name,
         ):
             return self.failed(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        return await self._services.coordination.groups.sync(request)
+        return self._services.coordination.groups.sync(request)
 
     def failed(self, request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
         """Return the answer with the error; the member gets no assignment."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from broker.authorization.access import Access
@@ -266,7 +266,7 @@ def after(answer: Answer, change: Callable[[Any], None]) -> Answer:
     if isinstance(answer, CancelOnDisconnect):
         return then(answer.future, changed)
 
-    async def wait(coming: Coroutine[Any, Any, Message | None]) -> Message | None:
+    async def wait(coming: Awaitable[Message | None]) -> Message | None:
         return changed(await coming)
 
     return wait(answer)

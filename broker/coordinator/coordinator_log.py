@@ -36,9 +36,9 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from broker.cluster.metadata_cache import MetadataCache, Node
 from broker.errors import RequestError, code_of
@@ -327,16 +327,12 @@ def settled(result: R) -> asyncio.Future[R]:
     return done
 
 
-def answer_of(answer: asyncio.Future[R]) -> R | Coroutine[Any, Any, R]:
-    """Return the answer of a write, or a coroutine if the write is not committed yet.
+def answer_of(answer: asyncio.Future[R]) -> R | asyncio.Future[R]:
+    """Return the answer of a write, or its future if the write is not committed yet.
 
-    A task and another iteration of the event loop cost a quarter of a request that has nothing to wait for.
+    Another iteration of the event loop costs a part of a request that has nothing to wait for.
     """
-    return answer.result() if answer.done() else _wait_for(answer)
-
-
-async def _wait_for(answer: asyncio.Future[R]) -> R:
-    return await answer
+    return answer.result() if answer.done() else answer
 
 
 def _code(error: BaseException) -> ErrorCode:

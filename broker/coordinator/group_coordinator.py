@@ -23,7 +23,7 @@ from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup, ConsumerGroupState
 from broker.coordinator.consumer.groups import ConsumerGroups
 from broker.coordinator.consumer.membership import Client, refusal
-from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.coordinator_log import CoordinatorLog, settled
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_store import GroupStore
 from broker.coordinator.offset_manager import OffsetManager
@@ -132,16 +132,18 @@ class GroupCoordinator:
 
     # -- members -----------------------------------------------------------------------------------------------------
 
-    async def join(self, request: JoinGroupRequest, version: int, client: Client) -> JoinGroupResponse:
-        """Handle a JoinGroup. Return the response when the join phase of the rebalance has ended."""
+    def join(
+        self, request: JoinGroupRequest, version: int, client: Client
+    ) -> asyncio.Future[JoinGroupResponse] | Coroutine[Any, Any, JoinGroupResponse]:
+        """Handle a JoinGroup. The response is there when the join phase of the rebalance has ended."""
         member_id = request.member_id
         partition = self.find(request.group_id)
         if isinstance(partition, ErrorCode):
-            return join_error(partition, member_id)
+            return settled(join_error(partition, member_id))
         config = self._config
         timeout_ms = request.session_timeout_ms
         if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
-            return join_error(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+            return settled(join_error(ErrorCode.INVALID_SESSION_TIMEOUT, member_id))
         protocols = {protocol.name: bytes(protocol.metadata) for protocol in reversed(request.protocols)}
         joining = Joining(
             member_id=member_id,
@@ -158,35 +160,37 @@ class GroupCoordinator:
         )
         group = partition.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            return await self._consumers.join(group, joining)
+            return self._consumers.join(group, joining)
         if not isinstance(group, Group):
             if member_id:
-                return join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+                return settled(join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
             emptied = Group(request.group_id, self.now_ms()) if group is None else self._consumers.emptied(group)
             if isinstance(emptied, ErrorCode):
-                return join_error(emptied, member_id)
+                return settled(join_error(emptied, member_id))
             group = partition.groups[request.group_id] = emptied
         waiter: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
         with self._classic.step(group) as step:
             step.join(joining, waiter)
-        return await waiter
+        return waiter
 
-    async def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
-        """Handle a SyncGroup. Return the response when the leader's assignment is committed."""
+    def sync(
+        self, request: SyncGroupRequest
+    ) -> asyncio.Future[SyncGroupResponse] | Coroutine[Any, Any, SyncGroupResponse]:
+        """Handle a SyncGroup. The response is there when the leader's assignment is committed."""
         partition = self.find(request.group_id)
         if isinstance(partition, ErrorCode):
             # The previous coordinator's rebalance is lost. Members join again without looking for the coordinator.
             is_loading = partition is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else partition)
+            return settled(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else partition))
         group = partition.groups.get(request.group_id)
         if group is None:
-            return SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+            return settled(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         if isinstance(group, ConsumerGroup):
-            return await self._consumers.sync(group, request)
+            return self._consumers.sync(group, request)
         waiter: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
         with self._classic.step(group) as step:
             step.sync(request, waiter)
-        return await waiter
+        return waiter
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Handle a Heartbeat. While the partition of the group is loading, the answer is NONE."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState
 from broker.coordinator.classic.groups import ClassicGroups
@@ -70,8 +70,8 @@ class OffsetManager:
 
     def commit(
         self, group_id: str, committer: Committer, offsets: Offsets, respond: Callable[[Codes], R]
-    ) -> R | Coroutine[Any, Any, R]:
-        """Handle an OffsetCommit. Return the response, or a coroutine if the commit must wait for replicas.
+    ) -> R | asyncio.Future[R]:
+        """Handle an OffsetCommit. Return the response, or its future if the commit must wait for replicas.
 
         respond: builds the response from the code of each partition.
         """

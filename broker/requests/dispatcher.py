@@ -109,6 +109,8 @@ class _Pending:
         self._future: asyncio.Future[Message | None]
         if isinstance(later, CancelOnDisconnect):
             self._future = later.future
+        elif isinstance(later, asyncio.Future):
+            self._future = later
         else:
             self._future = dispatcher.start_task(Metered(later, context) if dispatcher.has_quotas else later)
 

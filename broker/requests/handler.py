@@ -1,8 +1,8 @@
 """The interface between the dispatcher and the handler of an API.
 
-`handle` returns the answer, None if the request wants none (Produce with acks=0), or an awaitable of it. A coroutine is
-completed even if the client disconnects meanwhile. Only what is returned as `CancelOnDisconnect` is cancelled then: the
-waits of Fetch (a long poll) and Produce (acks=all).
+`handle` returns the answer, None if the request wants none (Produce with acks=0), or an awaitable of it: a coroutine,
+which runs in a task, or a future, which costs none. Both are completed even if the client disconnects meanwhile. Only
+what is returned as `CancelOnDisconnect` is cancelled then: the waits of Fetch (a long poll) and Produce (acks=all).
 
 What clients need permission for is in broker/authorization/rules.py: handlers know nothing of it. `failed` builds an
 answer with an error code in every place that the API has for one: the dispatcher uses it for errors that a handler does
@@ -58,8 +58,8 @@ class CancelOnDisconnect(Generic[A]):
         return self.future.__await__()
 
 
-Later: TypeAlias = Coroutine[Any, Any, A] | CancelOnDisconnect[A]
-"""An answer that a handler does not have yet."""
+Later: TypeAlias = Coroutine[Any, Any, A] | asyncio.Future[Any] | CancelOnDisconnect[A]
+"""An answer that a handler does not have yet. Future[Any]: a future of an answer is no future of an answer or None."""
 
 
 def then(waiting: asyncio.Future[A], transform: Callable[[A], B]) -> CancelOnDisconnect[B]:

@@ -240,8 +240,9 @@ class _Capturing(Handler[Any, Message]):
             raise
         if answer is None or isinstance(answer, Message):
             self._over(captured, answer)
-        elif isinstance(answer, CancelOnDisconnect):
-            answer.future.add_done_callback(lambda future: self._ended(captured, future))
+        elif isinstance(answer, CancelOnDisconnect | asyncio.Future):
+            future = answer.future if isinstance(answer, CancelOnDisconnect) else answer
+            future.add_done_callback(lambda future: self._ended(captured, future))
         else:
             return self._awaited(captured, answer)
         return answer

@@ -7,19 +7,32 @@ String.hashCode; the recorded znodes confirm each. (Fixed sets of keys are in th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+MAX_CACHED: Final = 4096
+MAX_CACHED_LENGTH: Final = 64
+"""The length of the longest text whose hash is cached. Clients choose the names of groups: a cache must stay small."""
+
+
 def java_hash(text: str) -> int:
     """Return Java's String.hashCode as an unsigned 32-bit number."""
+    return _cached_hash(text) if len(text) <= MAX_CACHED_LENGTH else _hash(text)
+
+
+def _hash(text: str) -> int:
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for i in range(0, len(units), 2):
         value = (31 * value + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
     return value
+
+
+_cached_hash = lru_cache(MAX_CACHED)(_hash)  # every request of a member, and a commit twice, asks for that of its group
 
 
 def properties_order(keys: Iterable[str]) -> list[str]:

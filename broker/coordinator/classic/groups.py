@@ -10,8 +10,7 @@ member, and one when the record is committed or has failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -38,6 +37,23 @@ class Store(Protocol):
         """Append a group's record."""
 
 
+class _Step:
+    """Carries out the decision of a step when its block ends without an exception."""
+
+    __slots__ = ("_carry_out", "_step")
+
+    def __init__(self, step: Membership, carry_out: Callable[[Membership], None]) -> None:
+        self._step = step
+        self._carry_out = carry_out
+
+    def __enter__(self) -> Membership:
+        return self._step
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._carry_out(self._step)
+
+
 class ClassicGroups:
     """See the module docstring."""
 
@@ -57,17 +73,12 @@ class ClassicGroups:
         self._call_later = call_later
         self._store = store
 
-    @contextmanager
-    def step(self, group: Group) -> Iterator[Membership]:
+    def step(self, group: Group) -> _Step:
         """Return a step of a group as a context manager, which carries out the decision at the end of the block."""
-        step = Membership(group, self._config, self._now_ms, self._new_uuid)
-        yield step
-        self._carry_out(step)
-        if self.watchers:
-            self.watchers.tell(group)
+        return _Step(Membership(group, self._config, self._now_ms, self._new_uuid), self._carry_out)
 
     def _carry_out(self, step: Membership) -> None:
-        group, decision = step.group, step.take_decision()
+        group, decision = step.group, step.decision
         if decision.timers:
             change_timers(group.timers, decision.timers, self._call_later, partial(self._expired, group))
         for waiter, response in decision.answers:
@@ -82,6 +93,8 @@ class ClassicGroups:
                 in_log=None if replacement is None else partial(self._replace, group, replacement),
                 finish=partial(self._written, group, write),
             )
+        if self.watchers:
+            self.watchers.tell(group)
 
     def _replace(self, group: Group, replacement: Replacement) -> None:
         with self.step(group) as step:

@@ -47,6 +47,8 @@ class Joining(NamedTuple):
 class Membership(Rebalance):
     """One step of a group: a request of a member, an expired timer, the outcome of a write, loading or unloading."""
 
+    __slots__ = ()
+
     # -- join --------------------------------------------------------------------------------------------------------
 
     def join(self, joining: Joining, waiter: Waiter[JoinGroupResponse]) -> None:

@@ -32,6 +32,8 @@ R = TypeVar("R")
 class Rebalance:
     """One step of a group, from one generation to the next. `ClassicGroups` runs the steps."""
 
+    __slots__ = ("_config", "_new_uuid", "_now_ms", "decision", "group")
+
     def __init__(
         self, group: Group, config: BrokerConfig, now_ms: Callable[[], int], new_uuid: Callable[[], str]
     ) -> None:
@@ -39,31 +41,26 @@ class Rebalance:
         self._config = config
         self._now_ms = now_ms
         self._new_uuid = new_uuid
-        self._decision = Decision()
-
-    def take_decision(self) -> Decision:
-        """Return what the step has decided since the previous call."""
-        decision, self._decision = self._decision, Decision()
-        return decision
+        self.decision = Decision()
 
     # -- parts of a decision -----------------------------------------------------------------------------------------
 
     def _set_timer(self, delay_ms: int, kind: str, member_id: str = "") -> None:
-        self._decision.timers[(kind, member_id)] = delay_ms
+        self.decision.timers[(kind, member_id)] = delay_ms
 
     def _cancel_timer(self, kind: str, member_id: str = "") -> None:
-        self._decision.timers[(kind, member_id)] = None
+        self.decision.timers[(kind, member_id)] = None
 
     def _store(self, assignments: Mapping[str, bytes]) -> None:
         """Write the current generation with these assignments."""
         self._write(Write(group_value(self.group, assignments), self.group.generation, assignments))
 
     def _write(self, write: Write) -> None:
-        assert self._decision.write is None
-        self._decision.write = write
+        assert self.decision.write is None
+        self.decision.write = write
 
     def _answer(self, waiter: Waiter[R], response: R) -> None:
-        self._decision.answers.append((waiter, response))
+        self.decision.answers.append((waiter, response))
 
     def _answer_join(self, member: Member, response: JoinGroupResponse) -> None:
         """Answer the member's JoinGroup, if one waits."""

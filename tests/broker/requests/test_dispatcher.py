@@ -38,8 +38,6 @@ class FindHandler(Handler):
         self.seen.append((request, context))
         if isinstance(self.outcome, Exception):
             raise self.outcome
-        if isinstance(self.outcome, asyncio.Future):
-            return CancelOnDisconnect(self.outcome)
         return self.outcome
 
     def failed(self, request, code):
@@ -243,8 +241,10 @@ async def ready(pending):
     return pending.result()
 
 
-async def test_a_future_is_answered_when_it_is_done(bench):
-    bench.find.outcome = waiting = asyncio.get_running_loop().create_future()
+@pytest.mark.parametrize("returned", [asyncio.ensure_future, CancelOnDisconnect])
+async def test_a_future_is_answered_when_it_is_done(bench, returned):
+    waiting = asyncio.get_running_loop().create_future()
+    bench.find.outcome = returned(waiting)
     pending = bench.ask(correlation_id=9)
     assert bench.counted.requests == 0
     asyncio.get_running_loop().call_soon(waiting.set_result, FindCoordinatorResponse(node_id=3))
@@ -261,9 +261,19 @@ async def test_a_future_may_resolve_to_no_answer(bench):
 
 
 async def test_a_wait_is_cancelled_when_its_client_disconnects(bench):
-    bench.find.outcome = waiting = asyncio.get_running_loop().create_future()
+    waiting = asyncio.get_running_loop().create_future()
+    bench.find.outcome = CancelOnDisconnect(waiting)
     bench.ask().abandon()
     assert waiting.cancelled()
+
+
+async def test_a_future_is_not_cancelled_when_its_client_disconnects(bench):
+    bench.find.outcome = waiting = asyncio.get_running_loop().create_future()
+    pending = bench.ask()
+    pending.abandon()
+    waiting.set_result(FindCoordinatorResponse(node_id=3))
+    assert decoded(await ready(pending))[1].node_id == 3
+    assert not bench.tasks  # a task costs more than many requests
 
 
 async def test_work_continues_after_its_client_disconnects(bench):

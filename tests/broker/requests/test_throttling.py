@@ -106,21 +106,20 @@ def test_a_frame_below_the_quota_changes_nothing():
     assert (peer.muted, told.throttle_time_ms) == ([], 0)
 
 
-async def test_an_answer_that_comes_later_is_throttled_when_it_comes():
-    find = api_of(ApiKey.FIND_COORDINATOR)
+@pytest.mark.parametrize("kind", ["future", "cancelled on disconnect", "coroutine"])
+async def test_an_answer_that_comes_later_is_throttled_when_it_comes(kind):
+    find, peer = api_of(ApiKey.FIND_COORDINATOR), Peer()
     later = asyncio.get_running_loop().create_future()
-    for answer, start_task in ((CancelOnDisconnect(later), None), (_wait_for(later), asyncio.ensure_future)):
-        peer = Peer()
-        one = dispatcher(find, answer, TINY, start_task)
-        pending = one.handle_frame(memoryview(frame(FindCoordinatorRequest(key="k"), 3))[4:], peer)
-        ready = asyncio.Event()
-        pending.on_ready(ready.set)
-        assert peer.muted == []
-        if not later.done():
-            later.set_result(FindCoordinatorResponse(node_id=7, host="h"))
-        await ready.wait()
-        _, told = decode_answer(b"".join(pending.result())[4:], ApiKey.FIND_COORDINATOR, 3)
-        assert (peer.muted, told.throttle_time_ms) == ([1.0], 1000)
+    answers = {"future": later, "cancelled on disconnect": CancelOnDisconnect(later)}
+    one = dispatcher(find, answers.get(kind) or _wait_for(later), TINY, asyncio.ensure_future)
+    pending = one.handle_frame(memoryview(frame(FindCoordinatorRequest(key="k"), 3))[4:], peer)
+    ready = asyncio.Event()
+    pending.on_ready(ready.set)
+    assert peer.muted == []
+    later.set_result(FindCoordinatorResponse(node_id=7, host="h"))
+    await ready.wait()
+    _, told = decode_answer(b"".join(pending.result())[4:], ApiKey.FIND_COORDINATOR, 3)
+    assert (peer.muted, told.throttle_time_ms) == ([1.0], 1000)
 
 
 async def _wait_for(future):

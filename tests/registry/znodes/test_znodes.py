@@ -294,6 +294,8 @@ def test_java_orders():
     assert java_hash("") == 0
     assert java_hash("hello") == 99162322
     assert java_hash("😀") == 0xD83D * 31 + 0xDE00
+    of_60, of_10 = java_hash("x" * 60), java_hash("x" * 10)
+    assert java_hash("x" * 70) == (of_60 * 31**10 + of_10) % 2**32  # longer than those that are cached
     # The hash of "10" is 1567, of "11" one more: buckets 15 and 0 of 16, 31 and 0 of 32. 12 keys double it.
     texts = [str(partition) for partition in range(12)]
     for order in (mutable_map_order, properties_order):
