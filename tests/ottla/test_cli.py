@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 import ottla as package
-from client.wire.connection import SOFTWARE_VERSION
+from client.wire.versions import SOFTWARE_VERSION
 from ottla.app import COMMANDS as SUMMARIES
 from ottla.app import app, load_command, run_app
 from ottla.cluster.ports import free_ports
