@@ -16,18 +16,25 @@ export function formDialog({ title, content, action, submit, kind = "", large = 
     h("h2", { id: label }, title),
     content,
     problem,
-    h("div.actions", h("button", () => dialog.close(), "Cancel"), button),
+    h("div.actions", h("button", close, "Cancel"), button),
   );
   const dialog = h("dialog", { class: large ? "large" : null, "aria-labelledby": label, onclose: end }, form);
 
   function send(event) {
     event.preventDefault();
     act(button, problem, async () => {
-      if ((await submit(new FormData(form))) !== false) dialog.close();
+      if ((await submit(new FormData(form))) !== false) close();
     });
   }
 
+  // The event of a closed dialog comes a moment later: until then the page would take it for open, or open it again.
+  function close() {
+    dialog.close();
+    end();
+  }
+
   function end() {
+    if (!dialog.isConnected) return;
     dialog.remove();
     closed();
   }

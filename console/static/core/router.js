@@ -16,6 +16,7 @@ export function start(table) {
   routes = table.map(([pattern, load]) => ({ expression: toExpression(pattern), load }));
   addEventListener("popstate", () => follow());
   document.addEventListener("click", onClick);
+  addEventListener("unhandledrejection", onRejection);
   follow();
 }
 
@@ -31,6 +32,11 @@ function onClick(event) {
   if (link.hash && link.pathname === location.pathname && link.search === location.search) return;
   event.preventDefault();
   navigate(link.pathname + link.search);
+}
+
+// A request of a page that has been left meanwhile: nobody waits for its answer.
+function onRejection(event) {
+  if (event.reason?.name === "AbortError") event.preventDefault();
 }
 
 function match(path) {
@@ -95,20 +101,20 @@ async function follow(isNavigation = false) {
   };
   if (!found) return notFound(["There is no such page", `Nothing is at ${path}.`, "/", "Go to the overview"]);
   const done = loading(main);
+  signal.addEventListener("abort", done); // its text would cover the page that comes next
   try {
     const page = await found.load();
-    if (leave.signal.aborted) return;
-    const shown = page.show(root, view);
-    await shown;
-    if (leave.signal.aborted) return;
-    done();
+    if (signal.aborted) return;
+    await page.show(root, view);
+    if (signal.aborted) return;
     replace(main, root);
     main.querySelectorAll(".tabs [aria-current]").forEach(reveal);
   } catch (error) {
-    done();
-    if (leave.signal.aborted) return;
+    if (signal.aborted) return;
     if (error.status === 404 && view.absent) notFound(view.absent);
     else replace(main, failed(error, () => restart(path)));
+  } finally {
+    done();
   }
 }
 

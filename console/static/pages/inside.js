@@ -11,9 +11,9 @@ const VIEWS = {
 
 export async function show(root, view) {
   const name = view.params.view ?? "registry";
-  const { broker_id } = await getSession();
   setTitle(VIEWS[name] ? `${VIEWS[name].text} · Inside` : "Inside");
   if (!VIEWS[name]) return root.append(absent(`Inside has no page ${name}`, `The pages are ${Object.keys(VIEWS).join(", ")}.`, "/inside", "Go to the registry"));
+  const { broker_id } = await getSession();
   root.append(pageHead("Inside Kafka"));
   if (broker_id === null) {
     root.append(empty("Only an Ottla broker shows this",

@@ -1,5 +1,6 @@
 """The registry in the console of a broker: the tree, a node in detail, and changes as they happen."""
 
+import asyncio
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from playwright.async_api import expect
 
 from support.console import console_broker
 from support.console_pages import LOOKS, ConsolePages, accessibility_problems, overflow
+from support.deadlines import DEADLINE_S
 from support.own_console import own_console
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -55,6 +57,19 @@ async def test_the_chosen_node_is_in_the_address_and_links_are_reached_by_keyboa
         await expect(page.get_by_text("The active controller, ephemeral")).to_be_visible()
         await page.go_back()
         await expect(page.get_by_role("heading", name="/", exact=True)).to_be_visible()
+
+
+async def test_a_page_that_is_left_while_it_asks_logs_no_error(inside):
+    async with inside.at("/inside/registry") as page:
+        tree = page.get_by_role("navigation", name="Registry tree")
+        await expect(tree.get_by_role("link", name="controller ephemeral")).to_be_visible()
+        asked = asyncio.Event()
+        await page.route("**/api/v1/inside/registry?*", lambda _: asked.set())  # and never answered
+        await tree.get_by_role("link", name="controller ephemeral").click()
+        async with asyncio.timeout(DEADLINE_S):
+            await asked.wait()
+        await page.get_by_role("link", name="Topics", exact=True).click()
+        await expect(page.get_by_role("heading", name="Topics", exact=True)).to_be_visible()
 
 
 async def test_changes_appear_at_once(inside, own_broker):

@@ -194,6 +194,29 @@ async def test_the_live_view_pauses_and_goes_on(console, broker):
         assert await accessibility_problems(page) == []
 
 
+async def test_a_live_view_that_is_ended_while_it_is_lost_does_not_come_back(console):
+    lost = 'event: records\ndata: {"records": [], "skipped": 1, "at": "0:1"}\n\n'
+    streams = []
+
+    async def tail(route):
+        streams.append(route.request.url)
+        await route.fulfill(content_type="text/event-stream", body=lost)
+
+    async with console.at("/topics/orders/messages") as page:
+        await expect(rows(page)).to_have_count(50)
+        await page.route("**/records:tail*", tail)
+        await page.clock.install(time=0)
+        await page.clock.pause_at(1000)
+        async with page.expect_event("requestfinished", lambda one: ":tail" in one.url):
+            await page.get_by_role("button", name="Live").click()
+        await expect(page.get_by_text("Live: 0 records, 1 skipped")).to_be_visible()
+        await page.get_by_role("button", name="End live view").click()
+        await expect(rows(page)).to_have_count(50)
+        await page.clock.run_for(2000)
+        await expect(page.get_by_text("50 records of about")).to_be_visible()
+        assert len(streams) == 1
+
+
 async def test_a_download(console):
     async with console.at("/topics/orders/messages?from=oldest&partitions=1") as page:
         await page.get_by_text("Download").click()

@@ -159,6 +159,21 @@ async def test_acls_are_searched_deleted_and_restored(console, admin):
         await until(lambda: are(Operation.WRITE, Operation.DESCRIBE, Operation.CREATE), "the ACL is restored")
 
 
+async def test_a_form_that_is_closed_is_not_opened_again_by_who_types_at_this_moment(console):
+    async with console.at("/security/acls?add=yes") as page:
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await page.evaluate(
+            """() => {
+              const search = document.querySelector("input[type=search]");
+              [...document.querySelectorAll("dialog button")].find((one) => one.textContent === "Cancel").click();
+              search.value = "erin";
+              search.dispatchEvent(new Event("input"));
+            }"""
+        )
+        await expect(page).to_have_url(re.compile(r"acls\?q=erin$"))
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 async def test_a_denial_of_one_operation_on_a_user(console, admin):
     async with console.at("/security/acls?add=yes&principal=User:frank") as page:
         await page.get_by_label("What", exact=True).select_option("one")

@@ -16,6 +16,18 @@ async def test_an_unknown_page_leads_back(console):
         await expect(page).to_have_title("Not found · Ottla")
 
 
+async def test_a_page_that_is_left_before_it_is_loaded_does_not_cover_the_next_one(console):
+    async with console.at("/topics/a/b/c/d") as page:  # has no timer that the clock would not know
+        await page.clock.install(time=0)
+        await page.clock.pause_at(1000)
+        both = "for (const path of paths) document.querySelector(`#navigation a[href='${path}']`).click()"
+        await page.evaluate(f"(paths) => {{ {both} }}", ["/topics", "/brokers"])
+        await expect(page.get_by_role("heading", name="Brokers", exact=True)).to_be_visible()
+        await page.clock.run_for(1000)
+        await expect(page.get_by_role("heading", name="Brokers", exact=True)).to_be_visible()
+        await expect(page.get_by_text("Loading…")).to_have_count(0)
+
+
 async def test_the_palette_goes_to_pages_by_keyboard(console):
     async with console.at("/topics/a/b/c/d") as page:
         await page.keyboard.press("Control+k")

@@ -1,5 +1,6 @@
 """The pages of topics: their list, the frame of one topic, and what destroys it."""
 
+import asyncio
 import re
 
 import pytest
@@ -112,6 +113,23 @@ async def test_a_topic_is_created_with_a_setting(console, broker, admin, look):
         await expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
     assert (await rest_settings(console, name))["retention.ms"] == "3600000"
     assert len((await admin.describe_topics([name]))[name].partitions) == 4
+
+
+async def test_what_was_typed_before_the_brokers_are_known_is_checked_when_they_are(console, broker, admin):
+    known = asyncio.Event()
+
+    async def late(route):
+        await known.wait()
+        await route.continue_()
+
+    async with console.at("/topics") as page:
+        await page.route("**/v3/clusters/*/brokers", late)
+        await page.get_by_role("button", name="Create topic").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Replicas of each partition").fill("4")
+        known.set()
+        rule = f"At most {len(broker.brokers)}: each replica is on another broker."
+        await expect(dialog.get_by_text(rule)).to_be_visible()
 
 
 async def rest_settings(console, topic):

@@ -46,6 +46,7 @@ export async function createTopic({ topics, name, signal, done, opened, closed }
     const [found, { settings }] = await asked;
     brokers = found.data.length;
     factor.max = String(brokers);
+    factor.dispatchEvent(new Event("input")); // something may have been typed before its rule was known
     replace(advanced, settings.map((rule) => setting(rule, chosen)));
   } catch (error) {
     if (!signal.aborted) replace(advanced, h("p.notice", error.message));

@@ -239,8 +239,9 @@ class Messages {
         if (isClosed) return this.explain(work);
         if (!last) return undefined; // nothing was followed yet: the browser opens the stream again
         work.abort();
-        this.work = this.nextWork();
-        setTimeout(() => this.work.signal.aborted || this.startTail(last), 1000);
+        const next = this.nextWork();
+        this.work = next;
+        setTimeout(() => next.signal.aborted || this.startTail(last), 1000);
         return undefined;
       },
     }, work.signal);
