@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 
 from broker.settings.checks import ACL_AUTHORIZER
 from ottla.cluster.ports import free_ports
@@ -21,12 +21,15 @@ from support.cluster import BrokerCluster, Servers
 from support.cluster_security import PLAINTEXT, SCRAM_OVER_TLS, ClusterSecurity
 from support.deadlines import DEADLINE_S
 from support.polling import until
+from support.pulse import Pulse, give_up
 
 BROKERS = (0, 1, 2)
 TOPICS = {"t": 3}
 TRANSACTIONAL = {"moves": 2}
 SOME = 50
 """Records that each producer gets acknowledged while a broker is down, and when it is back."""
+SESSION_MS = 10_000
+"""Of the group: shorter than a wait, because a consumer that hangs is a member until its session is over."""
 REPLICATED = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
@@ -74,9 +77,8 @@ class Member:
     """A member of the group `readers`, in a thread of its own, and what it has read: names and numbers."""
 
     def __init__(self, servers: str, security: ClusterSecurity) -> None:
-        own = {"group.id": "readers", "auto.offset.reset": "earliest", "log_level": 0}
-        self._consumer = Consumer({"bootstrap.servers": servers, **own, **security.of_librdkafka()})
-        self._consumer.subscribe([*TOPICS])
+        own = {"group.id": "readers", "auto.offset.reset": "earliest", "session.timeout.ms": SESSION_MS, "log_level": 0}
+        self._settings = {"bootstrap.servers": servers, **own, **security.of_librdkafka()}
         self.found: set[tuple[str, int]] = set()
         self.errors: list[str] = []
         self._stopping = threading.Event()
@@ -85,13 +87,23 @@ class Member:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            for message in self._consumer.consume(1000, 0.1):
-                if message.error() is None:
-                    name, number, _ = message.value().split(b":")
-                    self.found.add((name.decode(), int(number)))
-                elif not message.error().retriable():
-                    self.errors.append(str(message.error()))
-        self._consumer.close()
+            pulse = Pulse()
+            consumer = Consumer(self._settings | pulse.settings)
+            consumer.subscribe([*TOPICS])
+            while not self._stopping.is_set() and not pulse.has_stopped:
+                self._take(consumer.consume(1000, 0.1))
+            if pulse.has_stopped:
+                give_up(consumer)  # the group gives its partitions to the next one when its session is over
+            else:
+                consumer.close()
+
+    def _take(self, messages: list[Message]) -> None:
+        for message in messages:
+            if message.error() is None:
+                name, number, _ = message.value().split(b":")
+                self.found.add((name.decode(), int(number)))
+            elif not message.error().retriable():
+                self.errors.append(str(message.error()))
 
     def close(self) -> None:
         """Commit, leave the group, and wait for both."""

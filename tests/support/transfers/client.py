@@ -1,8 +1,8 @@
 """A transactional client of the workload, in its own process, which may be killed or stopped at any time.
 
 librdkafka's send_offsets_to_transaction may hang for ever after its group coordinator was away (its issues 5456, 5511);
-so may the close of a consumer whose partitions are just being revoked, after "Consumer group sub-system terminated". A
-client that hangs ends itself with STUCK, and is started again.
+so may the close of a consumer whose partitions are just being revoked, after "Consumer group sub-system terminated",
+and any consumer (support/pulse.py). A client that hangs ends with STUCK or SIGALRM, and is started again.
 
 And a librdkafka that aborts takes what it purges for never sent (ADVBASE in its rdkafka_partition.c). Where only the
 answer was lost, with a connection, the next record gets the sequence number of one that is in the log: a broker has to
@@ -20,12 +20,11 @@ import faulthandler
 import os
 import random
 import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -41,6 +40,7 @@ CALL_S = 2.0
 DEADLINE_S = 40.0
 LONGEST_LIFE_S = 300.0
 FAST = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "retry.backoff.ms": 20, "log_level": 0}
+R = TypeVar("R")
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -238,14 +238,17 @@ class Client:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise
 
-    def call_or_end(self, method: Callable[..., Any], *arguments: object) -> None:
-        """Call, and end this process if the call hangs."""
-        watch = threading.Timer(STUCK_S, os._exit, [STUCK])
-        watch.start()
+    @staticmethod
+    def call_or_end(method: Callable[..., R], *arguments: object, within_s: float = STUCK_S) -> R:
+        """Call, and end this process with SIGALRM if the call hangs.
+
+        The kernel ends it: a thread of ours could not if the call holds the GIL.
+        """
+        signal.setitimer(signal.ITIMER_REAL, within_s)
         try:
-            method(*arguments)
+            return method(*arguments)
         finally:
-            watch.cancel()
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _note_error(self, error: KafkaException) -> None:
         what: KafkaError = error.args[0]

@@ -10,7 +10,7 @@ from support.transfers.client import SHOW_STACKS, STUCK, Client, Plan, run_clien
 
 JOIN_S = 60.0
 STACKS_S = 2.0
-LIBRDKAFKA_ENDS = (STUCK, -signal.SIGABRT, -signal.SIGSEGV)
+LIBRDKAFKA_ENDS = (STUCK, -signal.SIGALRM, -signal.SIGABRT, -signal.SIGSEGV)
 """It hangs, or breaks its heap ("double free", now and then when AddOffsetsToTxn is fenced): as good as a kill."""
 
 

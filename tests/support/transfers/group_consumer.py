@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer
 
+from support.pulse import Pulse
 from support.transfers.client import FAST, Plan
 
 SESSION_MS = 1000
 
 
-def group_consumer(plan: Plan, reset: str) -> Consumer:
+def group_consumer(plan: Plan, reset: str, pulse: Pulse) -> Consumer:
     """Open a consumer of the plan's group. reset: auto.offset.reset."""
     return Consumer(
         {
@@ -22,6 +23,7 @@ def group_consumer(plan: Plan, reset: str) -> Consumer:
             "check.crcs": True,
             **_of_protocol(plan.protocol),
             **FAST,
+            **pulse.settings,
         }
     )
 

@@ -5,11 +5,14 @@ Its journal is that of a reader that begins at the group's offset with every ass
 
 from __future__ import annotations
 
+import os
 import time
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from support.transfers.client import CALL_S, Client, text_of
+from support.pulse import Pulse
+from support.transfers.client import CALL_S, DEADLINE_S, STUCK, Client, text_of
 from support.transfers.group_consumer import group_consumer
 from support.transfers.journal import Journal
 
@@ -31,7 +34,8 @@ class GroupMember(Client):
         self.call_or_end(self._consumer.close)
 
     def _open(self) -> Consumer:
-        consumer = group_consumer(self.plan, "error")
+        self._pulse = Pulse()
+        consumer = group_consumer(self.plan, "error", self._pulse)
         topics = sorted({topic for topic, _ in self.plan.sources})
         consumer.subscribe(topics, on_assign=self._on_assign)
         return consumer
@@ -68,6 +72,8 @@ class GroupMember(Client):
     def _step(self) -> None:
         message = self._consumer.poll(POLL_S)
         if message is None:
+            if self._pulse.has_stopped:
+                os._exit(STUCK)
             return
         topic, partition, error, offset = message.topic(), message.partition(), message.error(), message.offset()
         if error is not None:
@@ -83,7 +89,7 @@ class GroupMember(Client):
 
     def _commit(self) -> None:
         try:
-            told = self._consumer.commit(asynchronous=False) or []
+            told = self.call_or_end(partial(self._consumer.commit, asynchronous=False), within_s=DEADLINE_S) or []
             kept = [(one.topic, one.partition, one.offset) for one in told if one.error is None and one.offset >= 0]
             self.journal.note("kept", self.plan.group, kept)
         except KafkaException as error:

@@ -13,12 +13,13 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from support.deadlines import DEADLINE_S
+from support.pulse import Pulse, give_up
 from support.transfers.client import CALL_S, FAST, text_of
 from support.transfers.history import Partition, Rest
 from support.transfers.journal import Journal
 
 
-def _consumer(servers: str, *, committed: bool, group: str = "none") -> Consumer:
+def _consumer(servers: str, *, committed: bool, group: str = "none", pulse: Pulse | None = None) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": servers,
@@ -30,6 +31,7 @@ def _consumer(servers: str, *, committed: bool, group: str = "none") -> Consumer
             "fetch.wait.max.ms": 50,
             "check.crcs": True,
             **FAST,
+            **({} if pulse is None else pulse.settings),
         }
     )
 
@@ -59,10 +61,16 @@ class ReaderThread:
         self._wanders = wanders
         self._targets: Mapping[Partition, int] | None = None
         self._deadline = 0.0
-        self._consumer = _consumer(servers, committed=committed)
-        self._assign()
+        self._servers = servers
+        self._committed = committed
+        self._open()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    def _open(self) -> None:
+        self._pulse = Pulse()
+        self._consumer = _consumer(self._servers, committed=self._committed, pulse=self._pulse)
+        self._assign()
 
     def _assign(self) -> None:
         for partition, offset in self._positions.items():
@@ -72,6 +80,9 @@ class ReaderThread:
     def _run(self) -> None:
         while not self._is_done():
             self._read()
+            if self._pulse.has_stopped:
+                give_up(self._consumer)
+                self._open()
             if self._wanders is not None and self._targets is None and self._wanders.random() < 0.1:
                 self._wander(self._wanders)
         self._consumer.close()

@@ -7,12 +7,14 @@ the coordinator tells only when no transaction of another is open over it (KIP-4
 
 from __future__ import annotations
 
+import os
 import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from support.deadlines import DEADLINE_S
-from support.transfers.client import CALL_S, Client, Plan, text_of
+from support.pulse import Pulse
+from support.transfers.client import CALL_S, STUCK, Client, Plan, text_of
 from support.transfers.group_consumer import group_consumer
 
 POLL_S = 0.03
@@ -28,7 +30,8 @@ class Transferer(Client):
         self._consumer = self._open()
 
     def _open(self) -> Consumer:
-        consumer = group_consumer(self.plan, "earliest")
+        self._pulse = Pulse()
+        consumer = group_consumer(self.plan, "earliest", self._pulse)
         if self.plan.subscribes:
             topics = sorted({topic for topic, _ in self.plan.sources})
             consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
@@ -57,6 +60,8 @@ class Transferer(Client):
                     return False  # what we have read may be somebody else's by now
                 rebalances = self._rebalances
             if message is None:
+                if self._pulse.has_stopped:
+                    os._exit(STUCK)
                 if offsets or self.is_over():
                     break
                 continue
@@ -75,13 +80,11 @@ class Transferer(Client):
             return False
         ends = [(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         self.journal.note("offsets", self.plan.group, ends)
-        self.call_or_end(
-            self.producer.send_offsets_to_transaction,
-            [TopicPartition(*end) for end in ends],
-            self._consumer.consumer_group_metadata(),
-            CALL_S,
-        )
+        self.call_or_end(self._send_offsets, [TopicPartition(*end) for end in ends])
         return True
+
+    def _send_offsets(self, ends: Assigned) -> None:
+        self.producer.send_offsets_to_transaction(ends, self._consumer.consumer_group_metadata(), CALL_S)
 
     def aborted(self) -> None:
         """Return to the group's offsets."""
