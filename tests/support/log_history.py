@@ -438,7 +438,7 @@ class History(Appends):
         """Check everything: bytes of files, indexes, producers, transactions, epochs, every offset and timestamp."""
         self.check()
         self.read_on(0, 0)
-        known = self.model.producers()
+        known = self.model.producers(with_hidden=True)
         assert set(known) == set(self.log.producers.producers)
         assert all(
             known[key].same_as(entry, compacted=self.gaps) for key, entry in self.log.producers.producers.items()

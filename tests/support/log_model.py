@@ -97,14 +97,16 @@ class Model:
         """The newest one. Who leads later never writes a lower one behind it."""
         return max(self.epochs[-1][0] if self.epochs else 0, self.batches[-1].epoch if self.batches else 0)
 
-    def producers(self) -> dict[int, Producer]:
+    def producers(self, *, with_hidden: bool = False) -> dict[int, Producer]:
+        """with_hidden: with batches that the log did not know when it was loaded, and may have looked for since."""
         found: dict[int, Producer] = {}
+        hidden = set() if with_hidden else self.hidden
         for each in self.history:
             if each.producer >= 0 and each.base not in self.forgotten:
-                self._note(found, each)
+                self._note(found, each, hidden)
         return found
 
-    def _note(self, found: dict[int, Producer], each: Batch) -> None:
+    def _note(self, found: dict[int, Producer], each: Batch, hidden: set[int]) -> None:
         producer = found.setdefault(each.producer, Producer())
         if each.producer_epoch != producer.epoch:
             producer.epoch = each.producer_epoch
@@ -114,7 +116,7 @@ class Model:
             producer.coordinator_epoch = each.marker.coordinator_epoch
             producer.open_from = -1
             return
-        if each.base not in self.hidden:
+        if each.base not in hidden:
             producer.batches = [*producer.batches, each][-5:]
         if each.transactional and producer.open_from < 0:
             producer.open_from = each.base

@@ -131,3 +131,14 @@ def test_a_producer_is_known_when_its_records_are_deleted(history):
     history.append_idempotent(0, 0)
     assert history.model.batches[-1].sequence == 1
     history.check_all()
+
+
+def test_a_batch_of_before_a_restart_is_known_again_when_it_is_repeated(history):
+    """A start knows only the last batch of a producer; if a client repeats an earlier one, the log looks for it."""
+    history.append_idempotent(142, 0)
+    history.append_idempotent(0, 110)
+    history.restart(0, 0)
+    assert len(history.log.producers.producers[100].batches) == 1
+    history.append_idempotent(132, 152)  # the first one again
+    assert len(history.log.producers.producers[100].batches) == 2
+    history.check_all()
