@@ -300,6 +300,27 @@ async def test_a_classic_group_is_upgraded_and_downgraded(client, group_id, topi
     assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 6
 
 
+async def test_a_group_is_downgraded_when_a_classic_consumer_replaces_its_last_other_member(client, group_id, topic):
+    await find_group(client.call, group_id)
+    static = ConsumerMember(client.call, group_id, "new", topic, instance_id="i")
+    await static.join()
+    other = GroupMember(client.call, group_id, topics=(topic,))
+    await other.join()
+    assert owned((await other.sync()).assignment) == {}
+    for _ in ("it is told what to give up", "it has done so"):
+        await static.beat()
+    await other.until_rebalance()
+    await other.join()
+    assert owned((await other.sync()).assignment) == {topic: [2, 3]}
+    successor = GroupMember(client.call, group_id, instance_id="i", topics=(topic,))
+    await successor.join()
+    assert await listed(client, group_id) == [("consumer", "Stable", "classic")]
+    assert owned((await successor.sync()).assignment) == {topic: [0, 1]}
+    assert owned((await other.sync()).assignment) == {topic: [2, 3]}
+    assert (await static.beat()).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert [await one.heartbeat() for one in (successor, other)] == [0, 0]
+
+
 def consumer_assignment(topic, partitions):
     assigned = [AssignedTopicPartition(topic=topic, partitions=partitions)]
     return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=assigned), 0)

@@ -22,6 +22,7 @@ from protocol.messages.create_topics import (
 )
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from registry.znodes.topics import TopicZnode
 from support.broker import running_broker
 from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
@@ -340,6 +341,14 @@ async def test_growth_of_unknown_and_duplicate_topics(client, name):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes == {"missing": unknown, topic: ErrorCode.INVALID_REQUEST, "a/b": unknown, "": unknown}
     assert await grow(client, (topic, 2, None), timeout_ms=0) == {topic: ErrorCode.REQUEST_TIMED_OUT}
+
+
+async def test_a_topic_does_not_grow_while_it_has_more_replicas_than_there_are_brokers(broker, client, name):
+    topic = name()
+    znode = TopicZnode(partitions={0: [0, 1]}, topic_id=None)
+    await broker.services.registry_access.registry.create(TopicZnode.path(topic), znode.encode())
+    assert await grow(client, (topic, 2, None)) == {topic: ErrorCode.INVALID_REPLICATION_FACTOR}
+    assert await grow(client, (topic, 2, [[0, 1]])) == {topic: INVALID_ASSIGNMENT}
 
 
 async def test_two_clients_grow_the_same_topic(broker, client, name):

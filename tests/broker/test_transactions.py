@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from broker.coordinator.coordinator_log import Appended, settled
 from broker.coordinator.transactions import coordinator
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -286,6 +287,30 @@ async def test_the_next_transaction_waits_for_the_end_of_the_previous_one(broker
     transactions._markers.send(sent[0])
     assert await again(lambda: producer.end(True)) == 0
     assert transactions._ended == {}
+
+
+async def test_an_end_that_cannot_be_noted_is_noted_later(broker, client, name, new, monkeypatch):
+    topic = name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await producer.added(topic, 0)
+    await producer.write(topic, b"v")
+    transactions = broker.services.coordination.transactions
+    write, refused = transactions._log.write, []
+
+    def unavailable(partition, term, records, timeout_ms, finish):
+        if not transactions.describe(producer.transactional_id).is_decided or len(refused) == 2:
+            return write(partition, term, records, timeout_ms, finish)
+        refused.append(finish(Appended(ErrorCode.NOT_ENOUGH_REPLICAS, -1)))
+        return settled(refused[-1])
+
+    monkeypatch.setattr(transactions._log, "write", unavailable)
+    assert await producer.end(True) == 0
+    await until_state(client.call, producer.transactional_id, "CompleteCommit")
+    assert refused == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+    assert await committed(client.call, topic) == [b"v"]
+    await producer.added(topic, 0)
 
 
 # -- verification on append (KIP-890) ---------------------------------------------------------------------------------

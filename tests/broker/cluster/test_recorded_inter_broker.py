@@ -167,4 +167,6 @@ async def test_the_recorded_steps(tmp_path, caplog):
         for one in recorded("operations refused")["denied"]
         if one["request"] != "AllocateProducerIds"
     }
-    assert denied_in(caplog.text) == expected
+    # Broker 1 also asks in vain to shrink an ISR if its follower falls behind for 300 ms, on a busy machine.
+    shrinking = {("User:bob", "ClusterAction", "Cluster:LITERAL:kafka-cluster", "AlterPartition")}
+    assert denied_in(caplog.text) - shrinking == expected - shrinking

@@ -604,7 +604,7 @@ async def test_stop_waits_for_running_handlers(servers, name):
         await until(lambda: source.paused(), "it is stopping")
         gate.let_go()
         await stopping
-        assert gate.done == [0, 1, 2]
+        assert sorted(gate.done) == [0, 1, 2]  # they end in any order
         assert await committed(servers, name) == {0: 3}
         assert (await anext(source)).offset == 3
 
