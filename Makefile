@@ -67,8 +67,8 @@ demo: setup-demo  ## three brokers on a ZooKeeper, a minute of clicks, and a Spa
 test: setup  ## the whole suite with reduced counts
 	$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
-# Event loops, threads and output of all processes are late at random (tests/support/perturbed): tests that assert what
-# another task sets a moment later fail. Another SEED makes other delays.
+# Event loops, threads and output of all processes, and the requests of pages, are late at random
+# (tests/support/perturbed): tests that assert what another task sets a moment later fail. Another SEED makes other delays.
 test-perturbed: setup  ## the whole suite with event loops that are late at random (SEED=1)
 	OTTLA_PERTURB=$(or $(SEED),1) PYTHONPATH=$(CURDIR)/tests/support/perturbed \
 		$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)

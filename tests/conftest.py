@@ -4,7 +4,7 @@ import gc
 import logging
 import re
 import signal
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,11 +28,25 @@ settings.load_profile("ottla")
 
 HERE = Path(__file__).parent
 LONGEST_FIRST = (
-    ("spark_connector", "storage", "simulation", "cluster", "soak", "interop", "transfers")
+    (
+        "cluster/test_faults.py",
+        "spark_connector/test_kills.py",
+        "simulation",
+        "transfers",
+        "storage",
+        "broker/test_kill",
+        "interop/test_groups.py",
+        "spark_connector",
+        "cluster",
+        "soak",
+    )
     if FULL
-    else ("spark_connector", "interop", "cluster", "ottla", "simulation", "replication", "protocol", "client")
+    else ("spark_connector", "interop/test_groups.py", "examples/test_testing_examples.py", "cluster/test_faults.py")
 )
-"""Folders whose files take longest: they start first, or one worker is still at them when the others are done."""
+"""Folders and files that take longest: they start first, or one worker is still at them when the others are done."""
+
+WAIT = {"cluster/test_faults.py", "interop/test_groups.py"}
+"""Files whose tests wait nearly all the time: they run one after the other, while other workers compute."""
 
 USE_SPARK = {
     "test_batch_source.py",
@@ -65,15 +79,18 @@ def pytest_report_header() -> str:
 class _FileScheduling(LoadFileScheduling):
     """A file runs on one worker, because its tests share what its fixtures have started; so do all that use Spark.
 
-    In the full run each test is on its own, because some take minutes, but for those of a page and a console.
+    In the full run each test is on its own, because some take minutes, but for those of a page and a console, those of
+    Spark, and those that wait.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = Path(super()._split_scope(nodeid))
-        if FULL:
-            console = OF_A_CONSOLE.search(nodeid) if file.parent.name == "pages" else None
-            return f"{file} {console[0]}" if console else nodeid
-        return "spark" if file.parent.name == "spark_connector" and file.name in USE_SPARK else str(file)
+        if file.parent.name == "spark_connector" and file.name in USE_SPARK:
+            return "spark"
+        if not FULL or "/".join(file.parts[-2:]) in WAIT:
+            return str(file)
+        console = OF_A_CONSOLE.search(nodeid) if file.parent.name == "pages" else None
+        return f"{file} {console[0]}" if console else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -84,9 +101,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests, and give each its time limit (pytest-timeout), scaled: its own mark's, or the common one."""
-    order = {folder: place for place, folder in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: order.get(item.path.relative_to(HERE).parts[0], len(order)))
+    """Order the tests, and give each its time limit (pytest-timeout), scaled: its own mark's, or the common one.
+
+    The files of each folder are spread over the whole run: those of some wait, and those of others compute.
+    """
+    folders: dict[str, list[Path]] = defaultdict(list)
+    for path in dict.fromkeys(item.path for item in items):
+        folders[path.relative_to(HERE).parts[0]].append(path)
+    places: dict[Path, tuple[int, float]] = {}
+    for files in folders.values():
+        for number, path in enumerate(files):
+            name = path.relative_to(HERE).as_posix()
+            longest = (place for place, start in enumerate(LONGEST_FIRST) if name.startswith(start))
+            places[path] = next(longest, len(LONGEST_FIRST)), number / len(files)
+    items.sort(key=lambda item: places[item.path])
     for item in items:
         mark = item.get_closest_marker("timeout")
         seconds = TEST_TIMEOUT_S if mark is None else mark.args[0] * PACE

@@ -1,16 +1,23 @@
 """A headless Chromium, driven by Playwright, in the event loop of the broker that it looks at."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright, expect
+from playwright.async_api import Error as PlaywrightError
 
 from support.certificates import Issued
 from support.deadlines import DEADLINE_S
 from support.programs import need_chromium
 
 expect.set_options(timeout=1000 * DEADLINE_S)
+
+LONGEST_DELAYS_S = (0, 0.05, 0.15, 1.2)
+"""In `make test-perturbed`, each request of a page is delayed by up to one of these, chosen at random."""
 
 
 @asynccontextmanager
@@ -48,6 +55,8 @@ async def opened(
 
     context = await browser.new_context(**options)
     try:
+        if seed := os.environ.get("OTTLA_PERTURB"):
+            await context.route("**/*", _late(random.Random(f"{seed} {url}")))
         page = await context.new_page()
         page.on("console", note)
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -56,3 +65,12 @@ async def opened(
         assert not problems, problems
     finally:
         await context.close()
+
+
+def _late(rng: random.Random) -> Callable[[Route], Awaitable[None]]:
+    async def send_later(route: Route) -> None:
+        await asyncio.sleep(rng.uniform(0, rng.choice(LONGEST_DELAYS_S)))
+        with suppress(PlaywrightError):  # the page has been closed
+            await route.continue_()
+
+    return send_later
