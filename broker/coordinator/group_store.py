@@ -92,16 +92,17 @@ class GroupStore:
         self,
         group_id: str,
         offsets: Offsets,
+        in_log: Callable[[], None],
         finish: Callable[[Appended], R],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> asyncio.Future[R]:
-        """Write offsets; with a producer id, as a part of the producer's transaction."""
+        """Write offsets; with a producer id, as a part of the producer's transaction. in_log, finish: see write."""
         batch = self._batch(producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0)
         now_ms = self._now_ms()
         for partition, offset in offsets.items():
             batch.append(now_ms, offset_key(group_id, partition), offset_value(offset))
-        return self._write(group_id, batch, finish)
+        return self._write(group_id, batch, finish, in_log)
 
     def store_deletion(
         self,

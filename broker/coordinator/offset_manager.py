@@ -94,7 +94,6 @@ class OffsetManager:
         accepted = self._accepted(offsets)
         if not accepted:
             return respond(dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE))
-        group.offsets.begin(accepted)
 
         def finish(appended: Appended) -> R:
             if appended.error:
@@ -103,7 +102,8 @@ class OffsetManager:
                 group.offsets.finish(accepted, appended.base_offset)
             return respond(_codes(offsets, accepted, appended.error))
 
-        return answer_of(self._store.store_offsets(group_id, accepted, finish))
+        in_log = partial(group.offsets.begin, accepted)
+        return answer_of(self._store.store_offsets(group_id, accepted, in_log, finish))
 
     async def commit_in_transaction(
         self, group_id: str, committer: Committer, offsets: Offsets, producer_id: int, producer_epoch: int
@@ -121,8 +121,10 @@ class OffsetManager:
         accepted = self._accepted(offsets)
         if not accepted:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        partition.open_groups.setdefault(producer_id, set()).add(group_id)
-        group.offsets.begin_transactional(producer_id, accepted)
+
+        def in_log() -> None:  # not before: what the log refuses of a fenced producer must not replace its successor's
+            partition.open_groups.setdefault(producer_id, set()).add(group_id)
+            group.offsets.begin_transactional(producer_id, accepted)
 
         def finish(appended: Appended) -> Codes:
             if appended.error:
@@ -131,7 +133,7 @@ class OffsetManager:
                 group.offsets.finish_transactional(producer_id, accepted, appended.base_offset)
             return _codes(offsets, accepted, appended.error)
 
-        return await self._store.store_offsets(group_id, accepted, finish, producer_id, producer_epoch)
+        return await self._store.store_offsets(group_id, accepted, in_log, finish, producer_id, producer_epoch)
 
     def end_transaction(self, producer_id: int, partitions: Iterable[int], *, committed: bool) -> None:
         """End a producer's transaction, whose marker is committed in these partitions of `__consumer_offsets`."""

@@ -14,6 +14,11 @@ from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -130,15 +135,8 @@ async def test_only_members_commit_to_a_group_with_members(client, group_id, top
     assert await commit(client.call, group_id, topic, 3) == 0
 
 
-async def test_a_commit_that_the_log_refuses(client, group_id, topic):
-    from protocol.messages.offset_commit import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitRequestTopic,
-    )
-
-    await find_group(client.call, group_id)
-    await create_topic(client, topic, partitions=100)
+async def refused_commit(call, group_id, topic):
+    """A commit of 100 partitions that is too large for the log: its error codes."""
     partitions = [
         OffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata="\u3042" * 4000)
         for number in range(100)
@@ -146,8 +144,13 @@ async def test_a_commit_that_the_log_refuses(client, group_id, topic):
     request = OffsetCommitRequest(
         group_id=group_id, topics=[OffsetCommitRequestTopic(name=topic, partitions=partitions)]
     )
-    answer = await client.call(request, 8)
-    assert {one.error_code for one in answer.topics[0].partitions} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    return {one.error_code for one in (await call(request, 8)).topics[0].partitions}
+
+
+async def test_a_commit_that_the_log_refuses(client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic, partitions=100)
+    assert await refused_commit(client.call, group_id, topic) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
     assert await commit(client.call, group_id, topic, 1) == 0
     assert await fetch_offsets(client.call, group_id, None) == (0, {0: (1, -1, "", 0)})
 
@@ -246,6 +249,18 @@ async def test_a_commit_is_answered_and_visible_when_it_is_replicated(broker, cl
         let_go(broker, partition)
         assert await waiting == 0
         assert (await fetch_offsets(other.call, group_id, topic, 0, require_stable=True))[1][0] == (5, -1, "", 0)
+
+
+async def test_a_commit_that_the_log_refuses_does_not_replace_one_that_waits(broker, client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic, partitions=100)
+    partition = hold(broker, broker.services.coordination.group_log, group_id)
+    waiting = await held_commit(client, group_id, topic, partition)
+    async with wire_client(broker.bootstrap_servers) as other:
+        assert await refused_commit(other.call, group_id, topic) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    let_go(broker, partition)
+    assert await waiting == 0
+    assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 5
 
 
 async def test_a_coordinator_that_resigns_before_replication_does_not_acknowledge(broker, client, group_id, topic):

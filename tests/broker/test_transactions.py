@@ -696,3 +696,18 @@ async def test_with_flush_messages_coordinators_answer_after_the_flush(tmp_path)
         await producer.ended(True)
         assert await offsets(client.call, "t") == (2, 2)  # the marker, too
         assert is_on_disk("t")
+
+
+async def test_the_refused_offsets_of_a_fenced_producer_change_nothing(client, name, new):
+    topic, group = name(), name()
+    await create_topic(client, topic)
+    old = new()
+    await old.begin()
+    producer = new(old.transactional_id)
+    await producer.begin()
+    await with_offsets(client, producer, group)
+    assert await again(lambda: commit_offsets(client, producer, group, topic, 7)) == 0
+    assert await commit_offsets(client, old, group, topic, 3) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (await committed_offset(client, group, topic))[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    await producer.ended(True)
+    assert await committed_offset(client, group, topic) == (7, 0)

@@ -84,7 +84,9 @@ async def test_recorded_batches_are_written_byte_for_byte(group_id):
                 else:
                     offsets[partition] = read_offset(record.value, 0)
         if offsets:
-            store.store_offsets(group_id, offsets, lambda appended: None, batch.producer_id, batch.producer_epoch)
+            store.store_offsets(
+                group_id, offsets, lambda: None, lambda appended: None, batch.producer_id, batch.producer_epoch
+            )
         (written,) = log.batches
         log.batches.clear()
         set_base_offset(written, 0, batch.base_offset)
