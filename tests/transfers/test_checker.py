@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from support.transfers.anomaly import PERMITTED, Kind
+from support.transfers.anomaly import PERMITTED, Kind, anomaly
 from support.transfers.checker import check
 from support.transfers.dependencies import permitted
 from support.transfers.good_history import good_history
@@ -31,6 +31,7 @@ from support.transfers.history import (
     Write,
 )
 from support.transfers.journal import Journal, read_journals
+from support.transfers.report import report
 
 IN, OUT = ("in", 0), ("out", 0)
 
@@ -509,3 +510,29 @@ def test_records_in_flight_when_the_epoch_rises_may_be_written_twice(tmp_path):
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     told = read_journals([path])
     assert [each.is_idempotent for each in told.transactions] == [True, False, False, True]
+
+
+def test_a_report_has_the_lines_of_the_named_transactions_and_of_others_with_their_id(tmp_path):
+    lines = {
+        "mover.1": [
+            [1, "init", "mover"], [2, "ready"],
+            [10_000_000, "begin"], [11_000_000, "abort"],
+            [20_000_000, "begin"], [21_000_000, "send", "out", 0, "v"], [30_000_000, "commit"],
+            [40_000_000, "committed"], [50_000_000, "begin"],
+        ],
+        "mover.2": [[3, "init", "mover"], [25_000_000, "error", "fenced"], [60_000_000, "begin"]],
+        "feeder": [[4, "init", "feeder"], [26_000_000, "begin"]],
+    }  # fmt: skip
+    for client, some in lines.items():
+        (tmp_path / f"{client}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in some))
+    told = read_journals(sorted(tmp_path.glob("*.jsonl")))
+    found = anomaly(Kind.ZOMBIE, "late", operations=[of(told, "mover.1", 1), "group"])
+    assert report(tmp_path, told, [found]).splitlines() == [
+        "1 anomalies:",
+        "zombie: late [operations mover.1/1 (ok), group]",
+        '     0.0 mover.1 ["begin"]',
+        '     5.0 mover.2 ["error", "fenced"]',
+        '    10.0 mover.1 ["commit"]',
+        '    20.0 mover.1 ["committed"]',
+    ]
+    assert report(tmp_path, told, [anomaly(Kind.UNSEEN, "gone")]) == "1 anomalies:\nunseen: gone []"

@@ -37,6 +37,7 @@ from support.seeds import chosen_seed
 from support.transfers.checker import check
 from support.transfers.history import Outcome
 from support.transfers.nemesis import BrokerNemesis
+from support.transfers.report import report
 from support.transfers.run import BROKER, Run, Scene
 
 RUNS = int(os.environ.get("OTTLA_RUNS") or count(4, 200))
@@ -71,8 +72,7 @@ def run_once(seed: int, broker: BrokerProcess, directory: Path) -> Counter[str]:
         found = check(history)
     except Exception as error:
         raise AssertionError(f"OTTLA_SEED={seed}: {run.done}, journals in {directory}") from error
-    listed = "\n".join(map(str, found[:20]))
-    assert not found, f"OTTLA_SEED={seed}: {run.done}, journals in {directory}, {len(found)} anomalies:\n{listed}"
+    assert not found, f"OTTLA_SEED={seed}: {run.done}, journals in {directory}, {report(directory, history, found)}"
     seen = Counter(f"transactions {each.outcome.value}" for each in history.transactions if each.writes)
     seen.update(run.done)
     seen["transfers"] += sum(len(each.inputs) for each in history.transactions if each.outcome is Outcome.OK)

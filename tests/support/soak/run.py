@@ -16,6 +16,7 @@ from support.transfers.feeder import OnceFeeder, PlainFeeder
 from support.transfers.group_member import GroupMember
 from support.transfers.history import History, Partition, Poll
 from support.transfers.reading import AnyReader
+from support.transfers.report import report
 from support.transfers.run import Run, Scene
 
 if TYPE_CHECKING:
@@ -61,11 +62,11 @@ class SoakRun(Run):
         more = [] if self._spark is None else spark_readers(self._spark, self._servers, self.directory, partitions)
         return [*super()._readers(partitions), *more]
 
-    def judge(self, history: History) -> list[str]:
-        """The anomalies of the history, as text; replicas that differ are an AssertionError."""
-        found = [str(one) for one in check(history)]
+    def judge(self, history: History) -> str:
+        """A report of the anomalies of the history, "" without one; replicas that differ are an AssertionError."""
+        found = check(history)
         self.cluster.check_replicas(self.partitions)
-        return found
+        return report(self.directory, history, found) if found else ""
 
 
 def summary(history: History, run: SoakRun) -> Counter[str]:

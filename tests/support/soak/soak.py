@@ -85,8 +85,7 @@ def one_round(
     except Exception as error:
         raise broken(seed, faults, directory, f"{run.done}: {error}") from error
     if found:
-        listed = "\n".join(found[:20])
-        raise broken(seed, faults, directory, f"{run.done}: {len(found)} anomalies:\n{listed}")
+        raise broken(seed, faults, directory, f"{run.done}: {found}")
     seen = summary(history, run)
     say(f"  {dict(seen)}")
     for deleted in cluster.admin.delete_topics(sorted({topic for topic, _ in run.partitions})).values():

@@ -62,11 +62,11 @@ def read_journals(paths: Iterable[Path]) -> History:
     """The history that the journals of all clients tell. A client has the name of its file."""
     history = History()
     for path in paths:
-        _Telling(path.stem, history).tell(_lines(path))
+        _Telling(path.stem, history).tell(lines_of(path))
     return history
 
 
-def _lines(path: Path) -> Iterator[list[Any]]:
+def lines_of(path: Path) -> Iterator[list[Any]]:
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield json.loads(line)
