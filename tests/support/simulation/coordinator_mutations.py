@@ -84,6 +84,17 @@ def offsets_before_the_end() -> None:
     GroupOffsets.finish_transactional = finish_transactional  # type: ignore[method-assign]
 
 
+def offsets_before_the_log() -> None:
+    """Offsets of a transaction are noted before they are in the log, which may refuse them: then both are gone."""
+    production = GroupStore.store_offsets
+
+    def store_offsets(self: GroupStore, group_id: str, offsets: Any, in_log: Any, finish: Any, *producer: int) -> Any:
+        in_log()
+        return production(self, group_id, offsets, lambda: None, finish, *producer)
+
+    GroupStore.store_offsets = store_offsets  # type: ignore[method-assign]
+
+
 def unfenced_producer() -> None:
     """A producer goes on although a later one with its transactional id has its producer id."""
     Transaction.check_producer = lambda self, producer_id, producer_epoch: None  # type: ignore[method-assign]
@@ -123,6 +134,7 @@ COORDINATOR_MUTATIONS: dict[str, Callable[[], None]] = {
     "generation-not-stored": generation_that_is_not_stored,
     "forgotten-end": forgotten_end,
     "offsets-before-the-end": offsets_before_the_end,
+    "offsets-before-the-log": offsets_before_the_log,
     "unfenced-producer": unfenced_producer,
     "fence-without-epoch": fence_without_epoch,
     "open-transactions-are-read": open_transactions_are_read,

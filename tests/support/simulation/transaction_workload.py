@@ -97,6 +97,7 @@ class TransactionWorkload:
 
     async def _carry_out(self, producer: _Producer, transaction: SimulatedTransaction, *, is_committed: bool) -> None:
         choose, pause = producer.client.random.random, producer.client.pause
+        coordinator = None
         if producer.is_dirty:
             await producer.begin()
         await producer.add(*transaction.partitions)
@@ -114,6 +115,9 @@ class TransactionWorkload:
             await pause(0.0, 0.1)
             transaction.offset_sent = True
             await producer.commit_offset(transaction.number)
+            coordinator = producer.group_coordinator
+            if choose() < 0.3:
+                await producer.be_zombie(transaction.number - 1)
         await pause(0.0, 0.1)
         if is_committed:
             transaction.end = End.UNKNOWN
@@ -121,6 +125,23 @@ class TransactionWorkload:
         if is_committed:
             transaction.end = End.COMMITTED
         self._cluster.trace.note(transaction.value, "is", "committed" if is_committed else "aborted")
+        if is_committed and transaction.offset_sent and choose() < 0.5:
+            await self._check_offset(producer.client, transaction, coordinator)
+
+    async def _check_offset(
+        self, client: PlainClient, transaction: SimulatedTransaction, coordinator: int | None
+    ) -> None:
+        """The offset of the transaction that was committed last is the group's, says the coordinator that took it.
+
+        Another broker may not know yet that it coordinates the group no more.
+        """
+        group_id = transaction.transactional_id
+        try:
+            offset = await self._offset(client, group_id)
+        except NowhereError:
+            return
+        if offset != transaction.number and client.coordinator_of(GROUP, group_id) == coordinator:
+            raise BrokenPromiseError(f"{transaction.value!r} is committed, and the offset of its group is {offset}")
 
     # -- readers -----------------------------------------------------------------------------------------------------
 
@@ -169,10 +190,14 @@ class TransactionWorkload:
             for partition in range(self._partitions)
         }
         groups = {one.transactional_id for one in self.ledger.transactions.values()}
-        found = {name: await self._offset(client, name) for name in sorted(groups)}
+        try:
+            found = {name: await self._offset(client, name) for name in sorted(groups)}
+        except NowhereError as error:
+            raise BrokenPromiseError(str(error)) from None
         self.ledger.check(content, found.__getitem__)
 
     async def _offset(self, client: PlainClient, group_id: str) -> int:
+        """The committed offset of a group. Raises NowhereError if nobody tells it for a while."""
         ask = client.ask_coordinator(GROUP, group_id)
         end = asyncio.get_running_loop().time() + PATIENCE_S
         while True:
@@ -186,7 +211,7 @@ class TransactionWorkload:
             except (UnansweredError, NowhereError) as error:
                 why = str(error)
             if asyncio.get_running_loop().time() > end:
-                raise BrokenPromiseError(f"the offset of {group_id} is not to be had: {why}")
+                raise NowhereError(f"the offset of {group_id} is not to be had: {why}")
             await client.pause()
 
 
@@ -197,6 +222,8 @@ class _Producer:
         self.client = client
         self.is_dirty = True
         """Whether it needs a new epoch before it does anything else."""
+        self._before: tuple[int, int] | None = None
+        """Its producer id and epoch before this one."""
         self._id = transactional_id
         self._topic = topic
         self._cluster = cluster
@@ -228,6 +255,8 @@ class _Producer:
 
     async def begin(self) -> None:
         """InitProducerId."""
+        if self._plain.producer_id >= 0:
+            self._before = self._plain.producer_id, self._plain.producer_epoch
         self._plain.producer_id = self._plain.producer_epoch = -1
         await self._until_done(self._plain.init, TRANSACTION)
         self.is_dirty = False
@@ -272,20 +301,36 @@ class _Producer:
 
     async def commit_offset(self, offset: int) -> None:
         """TxnOffsetCommit."""
+        producer = self._plain.producer_id, self._plain.producer_epoch
+        await self._until_done(lambda: self._commit_offset(offset, *producer), GROUP)
+
+    @property
+    def group_coordinator(self) -> int | None:
+        """The coordinator of the group that has the producer's name."""
+        return self.client.coordinator_of(GROUP, self._id)
+
+    async def be_zombie(self, offset: int) -> None:
+        """TxnOffsetCommit with the epoch before, if there is one."""
+        if self._before is None:
+            return
+        try:
+            code = await self._commit_offset(offset, *self._before)
+        except (UnansweredError, NowhereError):
+            return
+        if code == ErrorCode.NONE:
+            raise BrokenPromiseError(f"an offset of {self._id} is taken from the epoch before")
+
+    async def _commit_offset(self, offset: int, producer_id: int, producer_epoch: int) -> int:
         one = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
         request = TxnOffsetCommitRequest(
             transactional_id=self._id,
             group_id=self._id,
-            producer_id=self._plain.producer_id,
-            producer_epoch=self._plain.producer_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
             topics=[TxnOffsetCommitRequestTopic(name=self._topic, partitions=[one])],
         )
         ask = self.client.ask_coordinator(GROUP, self._id)
-
-        async def step() -> int:
-            return int((await ask(request, 4)).topics[0].partitions[0].error_code)
-
-        await self._until_done(step, GROUP)
+        return int((await ask(request, 4)).topics[0].partitions[0].error_code)
 
     async def end(self, committed: bool) -> None:
         """EndTxn."""
