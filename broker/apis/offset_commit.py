@@ -43,8 +43,11 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
         known = self._known(request)
         if context.api_version == 0:
             return self._commit_to_registry(request, known)
+        groups = self._services.coordination.groups
         if not known:
-            return _response(request, {})
+            # A broker that has just started knows no topic: that is no reason to give up, not to be the coordinator is.
+            found = groups.find(request.group_id, may_be_empty=True)
+            return self.failed(request, found) if isinstance(found, ErrorCode) else _response(request, {})
         now_ms = self._services.now_ms()
         retention_ms = request.retention_time_ms
         expire_timestamp = NO_TIMESTAMP if retention_ms == DEFAULT else now_ms + retention_ms
@@ -64,7 +67,6 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
             request.group_instance_id,
             knows_epochs=context.api_version >= FIRST_VERSION_WITH_MEMBER_EPOCH,
         )
-        groups = self._services.coordination.groups
         return groups.offsets.commit(request.group_id, committer, offsets, partial(_response, request))
 
     def _known(self, request: OffsetCommitRequest) -> dict[TopicPartition, OffsetCommitRequestPartition]:

@@ -282,6 +282,20 @@ async def test_a_coordinator_that_resigns_before_replication_does_not_acknowledg
     assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 5
 
 
+async def test_topics_that_another_broker_does_not_know_do_not_end_a_commit(broker, client, group_id):
+    """A broker that has just started knows no topic; a consumer gives up a commit for that, and looks for the other."""
+    await find_group(client.call, group_id)
+    partition = hold(broker, broker.services.coordination.group_log, group_id)
+    sync = partition.sync
+    resign(broker, partition)
+    assert await commit(client.call, group_id, "not-known-yet", 1) == ErrorCode.NOT_COORDINATOR
+    partition.sync = sync
+    broker.services.replicas.role_changed((partition.topic, partition.partition))
+    let_go(broker, partition)
+    await find_group(client.call, group_id)
+    assert await commit(client.call, group_id, "not-known-yet", 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 async def test_an_assignment_is_sent_when_it_is_replicated(broker, client, group_id):
     await find_group(client.call, group_id)
     member = GroupMember(client.call, group_id)
