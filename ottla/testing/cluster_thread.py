@@ -51,6 +51,9 @@ CLUSTER_SETTINGS: Final = {
 }
 """Further settings of the brokers of a cluster: a dead broker is noticed after a second."""
 
+ON_ZOOKEEPER: Final = {"zookeeper.session.timeout.ms": "6000"}
+"""Settings of a cluster on a ZooKeeper, where a slow machine does end sessions."""
+
 MAX_REPLICAS: Final = 3
 OWN_SETTINGS: Final = ("broker.id", "node.id", "log.dir", "log.dirs", "advertised.listeners")
 """Settings that a cluster gives each of its brokers."""
@@ -90,7 +93,9 @@ class ClusterThread:
                 raise ValueError(f"{name} cannot be set here: each broker of the cluster has its own value")
         if unknown := of_brokers.keys() - set(range(1, brokers + 1)):
             raise ValueError(f"settings_of names broker {min(unknown)}; the brokers are 1 to {brokers}")
-        common = SETTINGS | _cluster_settings(brokers) | release_settings(version) | dict(settings or {})
+        session = ON_ZOOKEEPER if any(map(_names_zookeeper, (settings or {}, *of_brokers.values()))) else {}
+        defaults = SETTINGS | _cluster_settings(brokers) | session
+        common = defaults | release_settings(version) | dict(settings or {})
         of_each = {number: common | dict(of_brokers.get(number, {})) for number in range(1, brokers + 1)}
         self._prepare(directory, of_each, version)
 
@@ -324,7 +329,7 @@ class ClusterThread:
 
     @property
     def _uses_zookeeper(self) -> bool:
-        return any(settings.get("zookeeper.connect", "").strip() for settings in self._settings.values())
+        return any(map(_names_zookeeper, self._settings.values()))
 
     async def _serve(self, ready: Future[None]) -> None:
         self._stopping = asyncio.Event()
@@ -430,6 +435,10 @@ class ClusterThread:
 def release_settings(version: str | None) -> dict[str, str]:
     """Return the settings of brokers that pretend to be a release; none without one. Raises ValueError."""
     return {} if version is None else versions.settings_of(version)
+
+
+def _names_zookeeper(settings: Mapping[str, str]) -> bool:
+    return bool(settings.get("zookeeper.connect", "").strip())
 
 
 def _cluster_settings(brokers: int) -> dict[str, str]:

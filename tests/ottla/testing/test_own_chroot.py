@@ -38,6 +38,8 @@ def test_clusters_are_apart_reset_and_leave_nothing(connect):
     settings = {"zookeeper.connect": connect}
     with testing.cluster(2, settings) as cluster, testing.broker(settings) as broker:
         assert len(children(connect)) == 2
+        sessions = {member.broker.config.zookeeper_session_timeout_ms for member in cluster.brokers.values()}
+        assert sessions == {6000}  # one of 1 s ends on a busy machine
         broker.create_topic("of-the-broker")
         cluster.create_topic("orders", partitions=1, replication_factor=2)
         cluster.kill_broker(2)
