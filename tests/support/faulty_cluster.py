@@ -25,6 +25,7 @@ class SeenProducer:
         self.reports: list[tuple[str | None, int | None]] = []
         """(name of the error or None, offset) of each message that was delivered, or was not."""
         self.disconnects = 0
+        self._statistics = 0
         options = {name.replace("_", "."): value for name, value in settings.items()}
         self.client = Producer(
             {"bootstrap.servers": servers, "linger.ms": 0, "statistics.interval.ms": 50}
@@ -37,7 +38,15 @@ class SeenProducer:
         self.errors.append(error.name())
 
     def _counted(self, stats: str) -> None:
+        self._statistics += 1
         self.disconnects = sum(broker["disconnects"] for broker in json.loads(stats)["brokers"].values())
+
+    def disconnects_now(self) -> int:
+        """The number of lost connections until now; callbacks are served until librdkafka has counted them again."""
+        self.client.poll(0)
+        before = self._statistics
+        self.until(lambda: self._statistics > before, "statistics")
+        return self.disconnects
 
     def send(self, topic: str, value: bytes) -> None:
         """Queue a message."""
