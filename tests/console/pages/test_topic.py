@@ -1,5 +1,6 @@
 """The tabs of a topic: partitions, consumers, configuration, deleting records."""
 
+import asyncio
 import re
 
 import pytest
@@ -159,6 +160,36 @@ async def test_a_setting_is_changed_undone_and_reset(console, admin, look):
         await expect(dialog.locator(".removed")).to_contain_text("retention.ms=2000")
         await dialog.get_by_role("button", name="Reset").click()
         await expect(row).to_contain_text("604800000 = 7 d")
+
+
+async def test_settings_that_come_late_do_not_show_older_values(console, admin):
+    await admin.create_topic("late", 1, 1)
+    asked, released = asyncio.Event(), asyncio.Event()
+
+    async def hold(route):
+        answer = await route.fetch()
+        asked.set()
+        await released.wait()
+        await route.fulfill(response=answer)
+
+    async with console.at("/topics/late/configuration?q=retention.") as page:
+        dialog = page.get_by_role("dialog")
+
+        async def change(name, value):
+            await page.get_by_role("button", name=f"Edit {name}").click()
+            await dialog.get_by_label(re.compile("^Value")).fill(value)
+            await dialog.get_by_role("button", name="Apply").click()
+            await expect(page.get_by_role("row", name=re.compile(f"^{name}"))).to_contain_text(f"{value} ")
+
+        await change("retention.ms", "1000")
+        await page.route("**/topics/late/settings", hold, times=1)
+        await page.get_by_role("button", name="Undo").click()
+        await asked.wait()
+        await change("retention.bytes", "5000")
+        released.set()
+        await expect(page.get_by_text("retention.ms of late is as before.")).to_be_visible()
+        await expect(page.get_by_role("row", name=re.compile("^retention.bytes"))).to_contain_text("5000 ")
+        await expect(page.get_by_role("row", name=re.compile("^retention.ms"))).to_contain_text("604800000 = 7 d")
 
 
 async def test_a_value_that_the_broker_refuses_is_said(console, admin):

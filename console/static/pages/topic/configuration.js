@@ -14,6 +14,7 @@ export const ownValue = (row) => (isOwn(row) ? row.value : null);
 export async function show(root, view, topic) {
   const [{ may_change }, first] = await Promise.all([getSession(), load()]);
   let settings = first;
+  let turn = 0;
   const search = searchField(view, "Search settings");
   const own = h("input", { type: "checkbox", onchange: () => setQuery({ own: own.checked ? "yes" : null }) });
   const shown = h("span.muted", { role: "status" });
@@ -36,7 +37,10 @@ export async function show(root, view, topic) {
   // to: the new value; null resets the setting.
   async function apply(row, to) {
     await alter(topic.name, row.name, to);
-    settings = await load();
+    const mine = ++turn;
+    const found = await load();
+    if (mine !== turn) return; // a later change has been made, and has asked later
+    settings = found;
     draw();
   }
 
