@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from broker.cluster.connections import BrokerConnections
@@ -86,9 +86,9 @@ class Coordination:
             rng=rng,
         )
 
-    def complete_group_transaction(self, producer_id: int, partitions: list[int], committed: bool) -> None:
-        """Complete a transaction whose marker is committed in these partitions of `__consumer_offsets`."""
-        self.groups.offsets.end_transaction(producer_id, partitions, committed=committed)
+    def complete_group_transaction(self, producer_id: int, markers: Mapping[int, int], committed: bool) -> None:
+        """Complete a transaction. markers: by partition of `__consumer_offsets`, the offset of its committed marker."""
+        self.groups.offsets.end_transaction(producer_id, markers, committed=committed)
 
     async def run(self) -> None:
         """Run both coordinators until cancelled."""

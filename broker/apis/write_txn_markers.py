@@ -34,6 +34,7 @@ from storage.log.append import AppendOrigin
 logger = logging.getLogger(__name__)
 
 Codes = dict[TopicPartition, ErrorCode]
+Offsets = dict[TopicPartition, int]
 
 
 class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResponse]):
@@ -46,9 +47,13 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
 
     async def handle(self, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
         """See the module docstring."""
-        required: dict[TopicPartition, int] = {}
-        unflushed: dict[TopicPartition, int] = {}
-        outcomes = [self._append(marker, required, unflushed) for marker in request.markers]
+        required: Offsets = {}
+        unflushed: Offsets = {}
+        appended: list[Offsets] = [{} for _ in request.markers]
+        outcomes = [
+            self._append(marker, offsets, required, unflushed)
+            for marker, offsets in zip(request.markers, appended, strict=True)
+        ]
         timeout_s = self._services.config.request_timeout_ms / 1000
         waiting = self._services.replicas.wait_for_appends(required, unflushed, timeout_s)
         failures = {} if waiting is None else await waiting
@@ -57,14 +62,15 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
                 failure = failures.get(key)
                 if code is ErrorCode.NONE and failure is not None:
                     codes[key] = unexpected_code(failure, "a transaction marker")
-        for marker, codes in zip(request.markers, outcomes, strict=True):
-            self._tell_groups(marker, codes)
+        for marker, codes, offsets in zip(request.markers, outcomes, appended, strict=True):
+            self._tell_groups(marker, codes, offsets)
         return _answer(request, outcomes)
 
-    def _append(
-        self, marker: WritableTxnMarker, required: dict[TopicPartition, int], unflushed: dict[TopicPartition, int]
-    ) -> Codes:
-        """Append one transaction's marker to its partitions; add the offsets to wait for to `required`, `unflushed`."""
+    def _append(self, marker: WritableTxnMarker, offsets: Offsets, required: Offsets, unflushed: Offsets) -> Codes:
+        """Append one transaction's marker to its partitions, and add its offset in each to `offsets`.
+
+        `required` and `unflushed` get the ends to wait for.
+        """
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             return _codes_of_all(marker, ErrorCode.INVALID_REQUEST)
         kind = ControlRecordType.COMMIT if marker.transaction_result else ControlRecordType.ABORT
@@ -84,18 +90,21 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
                     codes[key] = unexpected_code(error, "a transaction marker")
                 else:
                     codes[key] = ErrorCode.NONE
+                    offsets[key] = info.first_offset
                     required[key] = info.last_offset + 1
                     if info.flush_required:
                         unflushed[key] = info.last_offset + 1
         return codes
 
-    def _tell_groups(self, marker: WritableTxnMarker, codes: Codes) -> None:
-        partitions = [
-            partition for (topic, partition), code in codes.items() if topic == OFFSETS_TOPIC and code is ErrorCode.NONE
-        ]
-        if partitions:
+    def _tell_groups(self, marker: WritableTxnMarker, codes: Codes, offsets: Offsets) -> None:
+        markers = {
+            partition: offsets[(topic, partition)]
+            for (topic, partition), code in codes.items()
+            if topic == OFFSETS_TOPIC and code is ErrorCode.NONE
+        }
+        if markers:
             self._services.coordination.complete_group_transaction(
-                marker.producer_id, partitions, marker.transaction_result
+                marker.producer_id, markers, marker.transaction_result
             )
 
     def failed(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:

@@ -20,8 +20,8 @@ coordinators:
   returns the answer to the request. `finish` is called exactly once, in the order in which batches are committed, also
   if no request waits for the answer any more: a disconnect cancels nothing. If the term has ended meanwhile, the
   outcome is NOT_COORDINATOR. `in_log` is for state that follows the leader's log instead of the committed log: it is
-  called as soon as the batch is in the log. After a failure other than by the end of the term, the batch may still be
-  in the log: the coordinator's state must be valid in both cases.
+  called as soon as the batch is in the log, with the offset of its first record. After a failure other than by the end
+  of the term, the batch may still be in the log: the coordinator's state must be valid in both cases.
 - **`find`** returns the broker that coordinates a key; `ensure_exists` creates the topic if it does not exist.
 - **The number of partitions** determines the partition of a key. It is read from the registry, because the metadata may
   contain only a part of the topic, and does not change until a restart, as in Kafka. `replay`, `ensure_exists` and
@@ -272,7 +272,7 @@ class CoordinatorLog:
         timeout_ms: int,
         finish: Callable[[Appended], R],
         *,
-        in_log: Callable[[], None] | None = None,
+        in_log: Callable[[int], None] | None = None,
         required_acks: int = ACKS_ALL,
     ) -> asyncio.Future[R]:
         """Append one batch (built by `RecordBatchBuilder`) in this term; apply the change. See the module docstring.
@@ -294,7 +294,7 @@ class CoordinatorLog:
             timeout_ms / 1000,
         )
         if in_log is not None:
-            in_log()
+            in_log(info.first_offset)
         if waiting is None:
             if not self._unapplied[partition]:
                 return settled(finish(Appended(ErrorCode.NONE, info.first_offset)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any
 
@@ -35,8 +35,8 @@ class GroupsPartition:
         self.groups: dict[str, AnyGroup] = {}
         self.open_groups: dict[int, set[str]] = {}
         """By producer id: the groups that have offsets in the producer's open transaction."""
-        self._ended: dict[int, bool] = {}
-        """By producer id: whether its transaction was committed, if it has ended since the loading began."""
+        self._ended: list[tuple[int, int, bool]] = []
+        """The transactions that have ended since the loading began: producer id, marker's offset, whether committed."""
 
     def finish_loading(self, groups: dict[str, AnyGroup]) -> None:
         """Adopt the groups that were read from the log, which may not have the ends of transactions since then."""
@@ -45,17 +45,23 @@ class GroupsPartition:
             for producer_id in group.offsets.producers:
                 self.open_groups.setdefault(producer_id, set()).add(group.group_id)
         self.is_loading = False
-        for producer_id, committed in self._ended.items():
-            self.end_transaction(producer_id, committed=committed)
+        for producer_id, marker_offset, committed in self._ended:
+            self.end_transaction(producer_id, marker_offset, committed=committed)
+        self._ended.clear()
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """End a producer's transaction in all groups."""
+    def end_transaction(self, producer_id: int, marker_offset: int, *, committed: bool) -> None:
+        """End a producer's transaction in all groups: see `GroupOffsets.end_transaction`."""
         if self.is_loading:
-            self._ended[producer_id] = committed
-        for group_id in self.open_groups.pop(producer_id, ()):
-            group = self.groups.get(group_id)
-            if group is not None:
-                group.offsets.end_transaction(producer_id, committed=committed)
+            self._ended.append((producer_id, marker_offset, committed))
+            return
+        found = [self.groups.get(group_id) for group_id in self.open_groups.pop(producer_id, ())]
+        left = {
+            group.group_id
+            for group in found
+            if group is not None and group.offsets.end_transaction(producer_id, marker_offset, committed=committed)
+        }
+        if left:
+            self.open_groups[producer_id] = left
 
 
 class GroupPartitions:
@@ -107,9 +113,9 @@ class GroupPartitions:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.is_loading else partition
 
-    def by_number(self, numbers: Iterable[int]) -> Iterator[GroupsPartition]:
-        """Return the partitions with these numbers, without those that this broker does not lead."""
-        return (self._partitions[number] for number in numbers if number in self._partitions)
+    def by_number(self, number: int) -> GroupsPartition | None:
+        """Return the partition with this number; None if this broker does not lead it."""
+        return self._partitions.get(number)
 
     def all_groups(self) -> Iterator[tuple[GroupsPartition, AnyGroup]]:
         """Yield every group of every loaded partition. Groups may be removed during the iteration."""

@@ -37,7 +37,7 @@ class GroupStore:
         group_id: str,
         batch: RecordBatchBuilder,
         finish: Callable[[Appended], R],
-        in_log: Callable[[], None] | None = None,
+        in_log: Callable[[int], None] | None = None,
     ) -> asyncio.Future[R]:
         partition, config = self._log.partition_for(group_id), self._config
         return self._log.write(
@@ -76,7 +76,7 @@ class GroupStore:
         """Write the record of a classic group. in_log, finish: see coordinator_log.py."""
         batch = self._batch()
         batch.append(self._now_ms(), group_key(group_id), record)
-        return self._write(group_id, batch, lambda appended: finish(_group_error(appended)), in_log)
+        return self._write(group_id, batch, lambda appended: finish(_group_error(appended)), in_log and _called(in_log))
 
     def store_records(
         self, group_id: str, records: Iterable[Encoded], in_log: Callable[[], None]
@@ -86,18 +86,21 @@ class GroupStore:
         now_ms = self._now_ms()
         for key, value in records:
             batch.append(now_ms, key, value)
-        return self._write(group_id, batch, _consumer_error, in_log)
+        return self._write(group_id, batch, _consumer_error, _called(in_log))
 
     def store_offsets(
         self,
         group_id: str,
         offsets: Offsets,
-        in_log: Callable[[], None],
+        in_log: Callable[[int], None],
         finish: Callable[[Appended], R],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> asyncio.Future[R]:
-        """Write offsets; with a producer id, as a part of the producer's transaction. in_log, finish: see write."""
+        """Write offsets; with a producer id, as a part of the producer's transaction.
+
+        in_log, finish: see coordinator_log.py.
+        """
         batch = self._batch(producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0)
         now_ms = self._now_ms()
         for partition, offset in offsets.items():
@@ -133,9 +136,13 @@ class GroupStore:
                 batch = self._batch()
             batch.append(now_ms, key, None)
         if batch.count:
-            return self._write(group.group_id, batch, _error, in_log)
+            return self._write(group.group_id, batch, _error, _called(in_log))
         in_log()
         return settled(ErrorCode.NONE)
+
+
+def _called(in_log: Callable[[], None]) -> Callable[[int], None]:
+    return lambda _: in_log()
 
 
 def _error(appended: Appended) -> ErrorCode:

@@ -102,8 +102,7 @@ class OffsetManager:
                 group.offsets.finish(accepted, appended.base_offset)
             return respond(_codes(offsets, accepted, appended.error))
 
-        in_log = partial(group.offsets.begin, accepted)
-        return answer_of(self._store.store_offsets(group_id, accepted, in_log, finish))
+        return answer_of(self._store.store_offsets(group_id, accepted, lambda _: group.offsets.begin(accepted), finish))
 
     async def commit_in_transaction(
         self, group_id: str, committer: Committer, offsets: Offsets, producer_id: int, producer_epoch: int
@@ -122,23 +121,27 @@ class OffsetManager:
         if not accepted:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
-        def in_log() -> None:  # not before: what the log refuses of a fenced producer must not replace its successor's
+        written: dict[TopicPartition, CommittedOffset] = {}
+
+        def in_log(log_offset: int) -> None:
+            # Not before: what the log refuses of a fenced producer must not replace its successor's offsets.
+            written.update((key, offset._replace(log_offset=log_offset)) for key, offset in accepted.items())
             partition.open_groups.setdefault(producer_id, set()).add(group_id)
-            group.offsets.begin_transactional(producer_id, accepted)
+            group.offsets.begin_transactional(producer_id, written)
 
         def finish(appended: Appended) -> Codes:
             if appended.error:
-                group.offsets.fail_transactional(producer_id, accepted)
-            else:
-                group.offsets.finish_transactional(producer_id, accepted, appended.base_offset)
+                group.offsets.fail_transactional(producer_id, written)
             return _codes(offsets, accepted, appended.error)
 
         return await self._store.store_offsets(group_id, accepted, in_log, finish, producer_id, producer_epoch)
 
-    def end_transaction(self, producer_id: int, partitions: Iterable[int], *, committed: bool) -> None:
-        """End a producer's transaction, whose marker is committed in these partitions of `__consumer_offsets`."""
-        for partition in self._partitions.by_number(partitions):
-            partition.end_transaction(producer_id, committed=committed)
+    def end_transaction(self, producer_id: int, markers: Mapping[int, int], *, committed: bool) -> None:
+        """End a producer's transaction. markers: by partition of `__consumer_offsets`, the offset of its marker."""
+        for number, marker_offset in markers.items():
+            partition = self._partitions.by_number(number)
+            if partition is not None:
+                partition.end_transaction(producer_id, marker_offset, committed=committed)
 
     def _accepted(self, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
         """Return the offsets whose metadata is not too long. Like Kafka, count UTF-16 units in spite of the name."""

@@ -86,18 +86,11 @@ class GroupOffsets:
     # -- commits of transactions -------------------------------------------------------------------------------------
 
     def begin_transactional(self, producer_id: int, offsets: Offsets) -> None:
-        """Note that these offsets are being written as part of a producer's transaction."""
+        """Note that these offsets are in the log as part of a producer's transaction. They wait for its marker."""
         self._transactional.setdefault(producer_id, {}).update(offsets)
 
-    def finish_transactional(self, producer_id: int, offsets: Offsets, log_offset: int) -> None:
-        """Note that these offsets were written in the batch at `log_offset`. They wait for the transaction's marker."""
-        waiting = self._transactional.get(producer_id, {})
-        for partition, offset in offsets.items():
-            if waiting.get(partition) is offset:
-                waiting[partition] = offset._replace(log_offset=log_offset)
-
     def fail_transactional(self, producer_id: int, offsets: Offsets) -> None:
-        """Drop these offsets, which could not be written."""
+        """Drop these offsets, which may not be committed to the log."""
         waiting = self._transactional.get(producer_id, {})
         for partition, offset in offsets.items():
             if waiting.get(partition) is offset:
@@ -105,12 +98,22 @@ class GroupOffsets:
         if not waiting:
             self._transactional.pop(producer_id, None)
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """End the producer's transaction: commit its offsets if `committed`, otherwise drop them."""
+    def end_transaction(self, producer_id: int, marker_offset: int, *, committed: bool) -> bool:
+        """End the producer's transaction: commit its offsets if `committed`, otherwise drop them.
+
+        marker_offset: where its marker is in the log. Offsets after it are of the producer's next transaction: a marker
+        that was written again may be told late. Return whether there are any.
+        """
         waiting = self._transactional.pop(producer_id, {})
-        if committed:
-            for partition, offset in waiting.items():
+        left: dict[TopicPartition, CommittedOffset] = {}
+        for partition, offset in waiting.items():
+            if offset.log_offset > marker_offset:
+                left[partition] = offset
+            elif committed:
                 self._commit(partition, offset)
+        if left:
+            self._transactional[producer_id] = left
+        return bool(left)
 
     # -- loading, deletion, expiry -----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import pytest
@@ -36,6 +37,7 @@ from support.broker import running_broker
 from support.deadlines import DEADLINE_S
 from support.groups import commit as commit_offset
 from support.groups import find_group
+from support.held_commits import hold_partition, let_go
 from support.polling import until
 from support.transactions import (
     TransactionalProducer,
@@ -711,3 +713,31 @@ async def test_the_refused_offsets_of_a_fenced_producer_change_nothing(client, n
     assert (await committed_offset(client, group, topic))[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
     await producer.ended(True)
     assert await committed_offset(client, group, topic) == (7, 0)
+
+
+async def test_a_marker_that_is_answered_late_does_not_end_the_next_transaction(broker, client, name, new):
+    """The coordinator has sent it again meanwhile, on another connection."""
+    topic, slow, group = name(), name(), name()
+    for one in (topic, slow):
+        await create_topic(client, one)
+    producer, other = new(), new()
+    for one in (producer, other):
+        await one.begin()
+    await other.write(slow, b"v")
+    await with_offsets(client, producer, group)
+    assert await again(lambda: commit_offsets(client, producer, group, topic, 5)) == 0
+    held = hold_partition(broker, slow, 0)
+    partition = broker.services.coordination.group_log.partition_for(group)
+    markers = [marker(producer, "__consumer_offsets", partition), marker(other, slow, 0)]
+    async with wire_client(broker.bootstrap_servers) as coordinator:
+        late = asyncio.create_task(coordinator.call(WriteTxnMarkersRequest(markers=markers), 1))
+        await until(lambda: held.log.log_end_offset == 2, "the markers are in the log")
+        await producer.ended(True)
+        await with_offsets(client, producer, group)
+        assert await again(lambda: commit_offsets(client, producer, group, topic, 9)) == 0
+        let_go(broker, held)
+        await late
+    assert (await committed_offset(client, group, topic))[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    await producer.ended(False)
+    assert await committed_offset(client, group, topic) == (5, 0)
+    await other.ended(True)

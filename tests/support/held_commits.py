@@ -1,4 +1,4 @@
-"""A partition of a coordinator's log in which nothing is committed until the test says so."""
+"""A partition, of a coordinator's log or another, in which nothing is committed until the test says so."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ FOLLOWER = 99
 
 
 def hold(broker: Broker, log: CoordinatorLog, key: str) -> Partition:
-    """A follower joins the in-sync replicas of the key's partition and never fetches: nothing is committed there."""
-    partition = broker.services.replicas.partitions[(log.topic, log.partition_for(key))]
+    """Hold the key's partition."""
+    return hold_partition(broker, log.topic, log.partition_for(key))
+
+
+def hold_partition(broker: Broker, topic: str, number: int) -> Partition:
+    """A follower joins the in-sync replicas of the partition and never fetches: nothing is committed there."""
+    partition = broker.services.replicas.partitions[(topic, number)]
     partition.sync.isr = (*partition.sync.isr, FOLLOWER)
     partition.sync.end_offsets[FOLLOWER] = partition.log.log_end_offset
     return partition

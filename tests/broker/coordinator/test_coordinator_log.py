@@ -38,7 +38,7 @@ class Writer:
             builder.build(),
             timeout_ms,
             lambda appended: self.finished(name, appended),
-            in_log=lambda: self.events.append(f"{name} is in the log"),
+            in_log=lambda _: self.events.append(f"{name} is in the log"),
         )
 
     def finished(self, name, appended):

@@ -85,7 +85,7 @@ async def test_recorded_batches_are_written_byte_for_byte(group_id):
                     offsets[partition] = read_offset(record.value, 0)
         if offsets:
             store.store_offsets(
-                group_id, offsets, lambda: None, lambda appended: None, batch.producer_id, batch.producer_epoch
+                group_id, offsets, lambda _: None, lambda appended: None, batch.producer_id, batch.producer_epoch
             )
         (written,) = log.batches
         log.batches.clear()
@@ -254,7 +254,7 @@ def test_an_open_transaction_stays_open():
     group = replayed(commit("g", 0, 5), commit("g", 0, 9, **transactional(1, 1)))["g"]
     assert group.offsets.committed[("t", 0)].offset == 5
     assert group.offsets.is_unstable(("t", 0))
-    group.offsets.end_transaction(1, committed=True)
+    group.offsets.end_transaction(1, 10, committed=True)
     assert group.offsets.committed[("t", 0)].offset == 9
 
 

@@ -66,9 +66,9 @@ def generation_that_is_not_stored() -> None:
 def forgotten_end() -> None:
     """A transaction that ends while the offsets are loaded does not end for them."""
 
-    def end_transaction(self: GroupsPartition, producer_id: int, *, committed: bool) -> None:
+    def end_transaction(self: GroupsPartition, producer_id: int, marker_offset: int, *, committed: bool) -> None:
         for group_id in self.open_groups.pop(producer_id, ()):
-            self.groups[group_id].offsets.end_transaction(producer_id, committed=committed)
+            self.groups[group_id].offsets.end_transaction(producer_id, marker_offset, committed=committed)
 
     GroupsPartition.end_transaction = end_transaction  # type: ignore[method-assign]
 
@@ -76,12 +76,11 @@ def forgotten_end() -> None:
 def offsets_before_the_end() -> None:
     """The offsets of a transaction count as soon as they are written."""
 
-    def finish_transactional(self: GroupOffsets, producer_id: int, offsets: Any, log_offset: int) -> None:
-        self._transactional.pop(producer_id, None)
+    def begin_transactional(self: GroupOffsets, producer_id: int, offsets: Any) -> None:
         for partition, offset in offsets.items():
-            self._commit(partition, offset._replace(log_offset=log_offset))
+            self._commit(partition, offset)
 
-    GroupOffsets.finish_transactional = finish_transactional  # type: ignore[method-assign]
+    GroupOffsets.begin_transactional = begin_transactional  # type: ignore[method-assign]
 
 
 def offsets_before_the_log() -> None:
@@ -89,8 +88,8 @@ def offsets_before_the_log() -> None:
     production = GroupStore.store_offsets
 
     def store_offsets(self: GroupStore, group_id: str, offsets: Any, in_log: Any, finish: Any, *producer: int) -> Any:
-        in_log()
-        return production(self, group_id, offsets, lambda: None, finish, *producer)
+        in_log(-1)
+        return production(self, group_id, offsets, lambda _: None, finish, *producer)
 
     GroupStore.store_offsets = store_offsets  # type: ignore[method-assign]
 
