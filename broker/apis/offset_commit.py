@@ -45,7 +45,8 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
             return self._commit_to_registry(request, known)
         groups = self._services.coordination.groups
         if not known:
-            # A broker that has just started knows no topic: that is no reason to give up, not to be the coordinator is.
+            # A broker that has just started knows no topic. If it is not the coordinator either, that is the answer:
+            # the client looks for the coordinator then, and would give up for an unknown topic.
             found = groups.find(request.group_id, may_be_empty=True)
             return self.failed(request, found) if isinstance(found, ErrorCode) else _response(request, {})
         now_ms = self._services.now_ms()
