@@ -185,16 +185,24 @@ class TransactionWorkload:
 
     async def check(self, client: PlainClient) -> None:
         """Compare the final contents with the ledger, after all faults are undone and all transactions have ended."""
-        content = {
-            partition: await committed(self._leaders(client, partition), self._topic, partition)
-            for partition in range(self._partitions)
-        }
+        content = {partition: await self._content(client, partition) for partition in range(self._partitions)}
         groups = {one.transactional_id for one in self.ledger.transactions.values()}
         try:
             found = {name: await self._offset(client, name) for name in sorted(groups)}
         except NowhereError as error:
             raise BrokenPromiseError(str(error)) from None
         self.ledger.check(content, found.__getitem__)
+
+    async def _content(self, client: PlainClient, partition: int) -> list[bytes]:
+        """The committed values of a partition. A new leader may answer OFFSET_NOT_AVAILABLE at first (KIP-207)."""
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while True:
+            try:
+                return await committed(self._leaders(client, partition), self._topic, partition)
+            except (UnansweredError, NowhereError, AssertionError) as error:
+                if asyncio.get_running_loop().time() > end:
+                    raise BrokenPromiseError(f"{self._topic}-{partition} cannot be read: {error}") from None
+            await client.pause()
 
     async def _offset(self, client: PlainClient, group_id: str) -> int:
         """The committed offset of a group. Raises NowhereError if nobody tells it for a while."""
