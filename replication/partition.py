@@ -81,6 +81,7 @@ class Partition:
         "replicated_bytes_out",
         "rules",
         "sync",
+        "sync_due",
         "topic",
         "topic_id",
         "verification",
@@ -111,6 +112,11 @@ class Partition:
         self.sync: InSyncReplicas | None = None
         """Set while this broker leads the partition, else None."""
         self.leader_epoch_start_offset = 0
+        self.sync_due = 0
+        """Appends have asked for a sync up to this offset (flush.messages), which has not ended yet.
+
+        Until then the high watermark stays at the recovery point: a power cut of the leader loses nothing committed.
+        """
         self.rules = rules or LagRules()
         self.events = events or PartitionEvents()
         self.verification = TransactionVerification()
@@ -287,6 +293,8 @@ class Partition:
     ) -> LogAppendInfo:
         """Append records (patched in place), and advance the high watermark if no other replica must have them.
 
+        The caller of an append that returns `flush_required` syncs the log, and calls `sync_ended` then.
+
         records: after LargeBatchError, their validation. guard: of a batch of a transaction, if they are verified.
 
         Raises what `Log.append_as_leader`, `leader_log` and `TransactionVerification.check` raise, and
@@ -313,11 +321,20 @@ class Partition:
         if not info.duplicate:
             self.produced_bytes += info.size_bytes
             self.produced_records += info.last_offset - info.first_offset + 1
-        if sync.end_offsets:
+        if info.flush_required:
+            self.sync_due = info.last_offset + 1
+        if sync.end_offsets or info.flush_required:
             self.maybe_advance_high_watermark()
         else:
             log.commit_all()
         return info
+
+    def sync_ended(self, offset: int) -> None:
+        """A sync up to `offset` that an append asked for has ended. Its failure is told to those who wait for it."""
+        if offset >= self.sync_due:
+            self.sync_due = 0
+        if self.sync is not None:
+            self.maybe_advance_high_watermark()
 
     def read(
         self,
@@ -429,14 +446,16 @@ class Partition:
     def maybe_advance_high_watermark(self) -> bool:
         """Recompute the high watermark and complete the requests that wait for it. Return True if it moved.
 
-        Called after an append, a follower's fetch, a change of the ISR, of the live brokers or of min.insync.replicas,
-        and at intervals, since the high watermark does not wait for a follower that lags too long.
+        Called after an append, its sync, a follower's fetch, a change of the ISR, of the live brokers or of
+        min.insync.replicas, and at intervals, since the high watermark does not wait for a follower that lags too long.
         """
         log, sync = self.log, self.sync
         assert log is not None
         assert sync is not None
         current = log.high_watermark
         advanced = sync.high_watermark(current, log.log_end_offset, log.config.min_insync_replicas)
+        if self.sync_due > log.recovery_point:
+            advanced = max(current, min(advanced, log.recovery_point))
         if advanced == current:
             return False
         log.update_high_watermark(advanced)

@@ -173,6 +173,9 @@ class ReplicaManager(PartitionEvents):
                     await self.logs.flush_up_to(log, end_offset)
             except StorageError as error:
                 failures[key] = error
+            partition = self.partitions.get(key)
+            if partition is not None:
+                partition.sync_ended(end_offset)
         return failures if commit is None else await commit | failures
 
     def wait_for_commit(

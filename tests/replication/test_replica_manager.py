@@ -57,6 +57,27 @@ def state(leader=0, epoch=0, isr=(0,), replicas=(0,), partition=0, partition_epo
     )
 
 
+class HeldDisk(FileSystem):
+    """A disk whose blocking work can be held."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_asked = asyncio.Event()
+        self._goes_on = asyncio.Event()
+        self._goes_on.set()
+
+    def hold(self):
+        self._goes_on.clear()
+
+    def let_go(self):
+        self._goes_on.set()
+
+    async def run_blocking(self, work):
+        self.is_asked.set()
+        await self._goes_on.wait()
+        return await super().run_blocking(work)
+
+
 class Fixture:
     def __init__(self, directory, fs=None):
         self.config = LogConfig({})
@@ -275,6 +296,44 @@ async def test_waiting_for_appends(at):
     waiting = at.manager.wait_for_appends(end_offset, end_offset, 60)
     await at.become(leader=1, epoch=1, replicas=[0, 1], isr=[1])  # while the disk works
     assert isinstance((await waiting)["t", 0], NotLeaderOrFollowerError)
+
+
+@pytest.mark.parametrize("replicas", [[0], [0, 1]])
+async def test_the_high_watermark_waits_for_the_sync_that_flush_messages_asks_for(tmp_path, replicas):
+    """What consumers have read must be there after a power cut of the leader, too."""
+    disk = HeldDisk()
+    at = Fixture(tmp_path / "data", disk)
+    at.logs.dirs.lock()
+    await at.logs.load()
+    at.config = LogConfig({"flush.messages": "2"})
+    await at.become(replicas=replicas, isr=replicas)
+
+    def followers_have(offset):
+        for replica in replicas[1:]:
+            at.partition.follower_fetches(replica, offset, 0)
+
+    def appended():
+        info = at.append(ACKS_ALL)
+        end_offset = {("t", 0): info.last_offset + 1}
+        waiting = at.manager.wait_for_appends(end_offset, end_offset if info.flush_required else {}, 60)
+        followers_have(info.last_offset + 1)
+        return waiting
+
+    appended()
+    assert at.partition.log.high_watermark == 1  # only the second record is one too many
+    disk.hold()
+    waiting = [appended()]
+    await disk.is_asked.wait()
+    waiting.append(appended())
+    polling = at.fetch(1, wait_ms=60_000)
+    assert at.partition.log.log_end_offset == 3
+    assert at.partition.log.high_watermark == 1
+    disk.let_go()
+    assert [await one for one in waiting] == [{("t", 0): None}] * 2
+    assert at.partition.log.high_watermark == at.partition.log.recovery_point == 3
+    assert (await polling)[0].size_bytes > 0
+    at.manager.close()
+    at.logs.dirs.unlock()
 
 
 async def test_an_append_that_cannot_be_flushed_fails(tmp_path):
