@@ -126,6 +126,7 @@ class CoordinatorLog:
         self._replay_backoff = Backoff(REPLAY_BACKOFF_MS, REPLAY_BACKOFF_MAX_MS, rng)
         self._terms: dict[int, int] = {}
         self._unapplied: Counter[int] = Counter()  # by partition: writes whose `finish` was not called yet
+        self._is_closed = False
         self._elected: Elected | None = None
         self._resigned: Resigned | None = None
 
@@ -202,13 +203,19 @@ class CoordinatorLog:
     def _role_changed(self, partition: int, is_leader: bool) -> None:
         assert self._elected is not None
         assert self._resigned is not None
-        if is_leader and partition not in self._terms:
+        if is_leader and partition not in self._terms and not self._is_closed:
             term = self._replicas.partitions[(self.topic, partition)].leader_epoch
             self._terms[partition] = term
             self._elected(partition, term)
         elif not is_leader and partition in self._terms:
             del self._terms[partition]
             self._resigned(partition)
+
+    def close(self) -> None:
+        """End all terms and begin none any more, because the broker stops."""
+        self._is_closed = True
+        for partition in list(self._terms):
+            self._role_changed(partition, is_leader=False)
 
     # -- reading and writing -----------------------------------------------------------------------------------------
 

@@ -164,5 +164,4 @@ class GroupPartitions:
     def close(self) -> None:
         """Resign from all partitions, because the broker stops. Waiting requests are answered."""
         self.is_closed = True
-        for number in list(self._partitions):
-            self._resigned(number)
+        self._log.close()

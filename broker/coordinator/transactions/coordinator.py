@@ -98,15 +98,18 @@ class TransactionCoordinator:
     async def run(self) -> None:
         """Coordinate until cancelled."""
         config = self._config
-        async with asyncio.TaskGroup() as tasks:
-            self._tasks = tasks
-            self._log.listen(self._elected, self._resigned)
-            tasks.create_task(
-                _repeat(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
-            )
-            tasks.create_task(
-                _repeat(config.transaction_remove_expired_transaction_cleanup_interval_ms, self.forget_expired)
-            )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                self._log.listen(self._elected, self._resigned)
+                tasks.create_task(
+                    _repeat(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
+                )
+                tasks.create_task(
+                    _repeat(config.transaction_remove_expired_transaction_cleanup_interval_ms, self.forget_expired)
+                )
+        finally:
+            self._log.close()
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None
@@ -354,10 +357,8 @@ class TransactionCoordinator:
         self._start_task(self._load(term))
 
     def _resigned(self, partition: int) -> None:
-        term = self._terms.pop(partition, None)
-        if term is not None:
-            for transaction in term.transactions.values():
-                self._has_ended(transaction)
+        for transaction in self._terms.pop(partition).transactions.values():
+            self._has_ended(transaction)
 
     async def _load(self, term: Term) -> None:
         transactions = await self._log.replay(term.partition, term.epoch, self._read)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import random
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
 
-from broker.coordinator.coordinator_log import NO_OFFSET, Appended
+from broker.coordinator.coordinator_log import NO_OFFSET, Appended, CoordinatorLog
 from protocol.error_codes import ErrorCode
 from protocol.record_batch_builder import RecordBatchBuilder
 from support.groups import find_group
@@ -126,3 +128,35 @@ async def test_an_error_of_a_change_is_raised_where_its_answer_is_awaited(broker
     let_go(broker, partition)
     with pytest.raises(ValueError, match="a"):
         await answer
+
+
+class Roles:
+    """What a log asks of a ReplicaManager about roles: this broker leads both partitions."""
+
+    def __init__(self):
+        self.partitions = {("t", number): SimpleNamespace(is_leader=True, leader_epoch=3) for number in range(2)}
+
+    def observe(self, topic, changed):
+        self.changed = changed
+
+
+async def test_a_closed_log_has_no_terms_and_hears_of_no_more_changes():
+    """A log directory that fails while the broker stops ends the leadership of its partitions once more."""
+    roles, heard = Roles(), []
+    log = CoordinatorLog(
+        "t",
+        default_partitions=2,
+        load_buffer_bytes=1024,
+        replicas=roles,
+        metadata=None,
+        topics=None,
+        rng=random.Random(1),
+    )
+    log.listen(lambda *term: heard.append(term), heard.append)
+    assert heard == [(0, 3), (1, 3)]
+    log.close()
+    assert heard[2:] == [0, 1]
+    roles.changed(0, False)
+    roles.changed(1, True)
+    assert heard[4:] == []
+    assert [log.term_of(number) for number in range(2)] == [None, None]

@@ -158,8 +158,10 @@ def run_seed(
     unhandled: list[str] = []
 
     def note_unhandled(_: object, context: dict[str, object]) -> None:
-        if not isinstance(context.get("exception"), ProcessDiedError):
-            unhandled.append(repr(context))
+        error = context.get("exception")
+        if not isinstance(error, ProcessDiedError):
+            trouble = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+            unhandled.append(f"{context!r}\n{trouble}")
 
     loop.set_exception_handler(note_unhandled)
     run: BaseRun | None = None
