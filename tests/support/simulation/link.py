@@ -63,7 +63,7 @@ class Link:
             await future
 
     def opened(self, pipe: Pipe) -> None:
-        """Register a connection that uses the link."""
+        """Register a connection with data on the link."""
         self._pipes.add(pipe)
 
     def closed(self, pipe: Pipe) -> None:
@@ -82,13 +82,14 @@ class Pipe:
         self._last_due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._holds = 0
-        link.opened(self)
+        self._is_closed = False
 
     def __hash__(self) -> int:
         return self.number
 
     def send(self, item: object) -> None:
-        """Send data."""
+        """Send data. An end that is closed may still answer with a reset."""
+        self._link.opened(self)
         now = asyncio.get_running_loop().time()
         self._last_due = max(self._last_due, now + self._link.delay_s())
         self._items.append((self._last_due, item))
@@ -108,6 +109,8 @@ class Pipe:
         now = asyncio.get_running_loop().time()
         while self._items and self._items[0][0] <= now:
             self._arrive(self._items.popleft()[1])
+        if self._is_closed and not self._items:
+            self._link.closed(self)
         self.go_on()
 
     def hold(self) -> None:
@@ -128,5 +131,7 @@ class Pipe:
         return len(self._items)
 
     def close(self) -> None:
-        """Close the direction: the connection has ended."""
-        self._link.closed(self)
+        """Close the direction: the connection has ended. What is on its way still arrives."""
+        self._is_closed = True
+        if not self._items:
+            self._link.closed(self)
