@@ -92,16 +92,19 @@ class Acceptor:
     async def run(self) -> None:
         """Serve connections, and close idle ones (`connections.max.idle.ms`), until cancelled."""
         self._is_serving = True
-        early, self._early = self._early, {}
-        for peer in early:
-            peer.admit()
-            self._quota.connected(peer, is_exempt=self._is_exempt)
+        self._admit_early()
         period_s = QUIET_S if self._max_idle_s < 0 else min(max(self._max_idle_s / 4, 0.02), QUIET_S)
         while True:
             await asyncio.sleep(period_s)
             now_s = self.now_s()
             for connection in list(self.connections):
                 self._sweep(connection, now_s - connection.last_active_s)
+
+    def _admit_early(self) -> None:
+        early, self._early = self._early, {}
+        for peer in early:
+            peer.admit()
+            self._quota.connected(peer, is_exempt=self._is_exempt)
 
     def _sweep(self, connection: Connection, idle_s: float) -> None:
         if connection.is_busy:

@@ -27,6 +27,7 @@ import struct
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
+from broker.network.closed import CLOSED_TRANSPORT
 from broker.network.output import Answer, Output
 from broker.quotas.client_quotas import UNKNOWN_LIMITS
 from security.principal import ANONYMOUS, Principal
@@ -141,7 +142,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted is not None:
             self._muted.cancel()
         self._release_memory()
-        self.acceptor.budget.receive_bytes -= len(self._buffer)
+        self._use_buffer(bytearray())
+        self._start = self._end = self._limit = 0
+        self._transport = CLOSED_TRANSPORT
         if self._pending is not None:
             self._pending.abandon()
         self.acceptor.disconnected(self)
@@ -391,7 +394,10 @@ class Connection(asyncio.BufferedProtocol):
         received = self._end - self._start
         buffer = bytearray(capacity)
         buffer[:received] = self._view[self._start : self._end]
-        self.acceptor.budget.receive_bytes += capacity - len(self._buffer)
+        self._use_buffer(buffer)
+
+    def _use_buffer(self, buffer: bytearray) -> None:
+        self.acceptor.budget.receive_bytes += len(buffer) - len(self._buffer)
         self._buffer, self._view = buffer, memoryview(buffer)
 
     def _release_memory(self) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from broker.network.closed import CLOSED_CONNECTION, CLOSED_TRANSPORT
 from broker.network.direct_socket import DirectSocket
 from broker.network.limits import READ_STEP_BYTES
 from protocol.buffer import Buffer, LazyRecords
@@ -75,6 +76,8 @@ class Output:
         self.joined.clear()
         self._close_direct()
         self._account_unsent(0)
+        self._connection = cast("Connection", CLOSED_CONNECTION)
+        self._transport = CLOSED_TRANSPORT
 
     def send(self, answer: Answer) -> None:
         """Send an answer: join a small one with those that follow at once, send a large one piece by piece."""

@@ -225,8 +225,10 @@ class Handshake:
         self._server.with_state.pop(self, None)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self.task = None
         if self in self._server.handshakes:
             self._end()
+        self.closed = True
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, NotTlsError):

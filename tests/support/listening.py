@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import struct
 
@@ -42,6 +43,27 @@ async def listening(handle=echo, *, is_running=True, quota=None, budget=None, ma
         await until(lambda: not acceptor.connections, "all connections are gone")
         assert acceptor.budget.receive_bytes == 0
         assert acceptor.budget.unsent_bytes == 0
+
+
+@contextlib.contextmanager
+def without_garbage_collector():
+    """What only the garbage collector would free stays. It rarely looks at what has lived for long."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def left_to_garbage_collector(kind):
+    """How many objects of a kind are unreachable and were not freed."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return sum(isinstance(one, kind) for one in gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
 
 
 class Client:

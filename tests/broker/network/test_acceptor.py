@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import struct
+import weakref
 
 from broker.network import acceptor as acceptor_module
 from broker.network.connection import MIN_CAPACITY_BYTES, CloseConnectionError, Connection
@@ -13,7 +14,7 @@ from broker.network.limits import ConnectionQuota, MemoryBudget
 from storage.file_system import FileSystem
 from storage.log.file_records import FileRecords
 from support.connections import Lazy, Pending, echo, framed
-from support.listening import MIB, NARROW, Client, listening
+from support.listening import MIB, NARROW, Client, listening, without_garbage_collector
 from support.loops import on_both_loops
 from support.polling import until
 
@@ -60,6 +61,18 @@ async def test_a_client_that_does_not_read_is_paused_and_costs_one_buffer_step()
         assert await stalled.answer() == lazy.data
         assert await stalled.answer() == b"after"
         assert acceptor.budget.unsent_bytes == 0
+
+
+@on_both_loops
+async def test_a_closed_connection_is_freed_at_once():
+    """It may have a buffer of the size of its largest request."""
+    async with listening() as acceptor:
+        with without_garbage_collector():
+            async with Client(acceptor) as client:
+                await client.send(framed(bytes(5 * MIB)))
+                assert len(await client.answer()) == 5 * MIB
+                connection = weakref.ref(*acceptor.connections)
+            await until(lambda: connection() is None, "the connection is freed")
 
 
 @on_both_loops

@@ -7,6 +7,7 @@ import random
 import resource
 import socket
 import ssl
+import weakref
 
 import pytest
 
@@ -20,7 +21,7 @@ from storage.log.file_records import FileRecords
 from support.certificates import authority, client_certificate, other_authority
 from support.connections import Lazy, framed
 from support.deadlines import DEADLINE_S
-from support.listening import Client
+from support.listening import Client, left_to_garbage_collector, without_garbage_collector
 from support.loops import on_both_loops
 from support.polling import until
 from support.tls_listening import TlsClient, client_tls, tls_listening
@@ -68,6 +69,17 @@ async def test_frames_that_are_sent_at_once_are_answered_in_order(tmp_path):
         bodies = [b"%d" % number for number in range(2000)]
         client.writer.write(b"".join(map(framed, bodies)))
         assert [await client.answer() for _ in bodies] == bodies
+
+
+@on_both_loops
+async def test_a_closed_connection_and_its_handshake_are_freed_at_once(tmp_path):
+    async with tls_listening(tmp_path) as acceptor:
+        with without_garbage_collector():
+            async with TlsClient(acceptor.port) as client:
+                await client.ask(b"x")
+                connection = weakref.ref(*acceptor.connections)
+            await until(lambda: connection() is None, "the connection is freed")
+            assert left_to_garbage_collector(tls_server.Handshake) == 0
 
 
 @on_both_loops
