@@ -395,6 +395,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is closed."""
         self._fail(lost(self.host, self.port, exc))
+        self._frames.close()  # not with the connection: others may refer to it for longer
         self._finish()
 
     def eof_received(self) -> None:

@@ -39,6 +39,12 @@ class FrameBuffer:
         self._frame_filled = 0
         self._frame_size = 0
 
+    def close(self) -> None:
+        """Drop all buffers: nothing is received any more."""
+        self._scratch = memoryview(bytearray())
+        self._pool = BufferPool()
+        self._frame = None
+
     def writable(self) -> memoryview:
         """The buffer for the next bytes; never empty."""
         frame = self._frame

@@ -122,6 +122,7 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop what waits, and tell the broker."""
+        self._buffer = bytearray()  # at once: links and what they stand between refer to each other
         self._in.clear()
         self._out.clear()
         self._lost(self)
@@ -190,6 +191,7 @@ class Link(asyncio.BufferedProtocol):
         if not self._is_aside:
             return
         self._is_aside = False
+        self._buffer = bytearray(_READ_BYTES)
         _, high = self._transport.get_write_buffer_limits()
         self._inner_writes = self._transport_writes = self._transport.get_write_buffer_size() <= high
         self._transport.set_protocol(self)
@@ -204,6 +206,7 @@ class Link(asyncio.BufferedProtocol):
         if not (self._in.is_empty and self._out.is_empty and self._transport_writes):
             return
         self._is_aside = True
+        self._buffer = bytearray()
         self._front.directly()
         self._transport.set_protocol(self._inner)
 

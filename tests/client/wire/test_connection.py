@@ -207,6 +207,13 @@ async def test_close_fails_requests_and_may_be_repeated(connection, fake):
         await future
 
 
+async def test_a_closed_connection_has_no_buffers(connection):
+    await connection.negotiate()
+    assert len(connection.get_buffer(-1)) > 0
+    await connection.close()
+    assert len(connection.get_buffer(-1)) == 0
+
+
 async def test_header_versions_and_client_id(fake):
     """ControlledShutdown 0 has no client id; flexible versions have tagged fields; a null client id is
     none.

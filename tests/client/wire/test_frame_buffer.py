@@ -109,6 +109,16 @@ def test_large_buffers_without_views_are_reused(kept):
     assert [sys.getrefcount(one) for one in used.values()] == [3] * len(used)  # ours, `one` and the argument
 
 
+def test_a_closed_buffer_keeps_nothing():
+    buffer = FrameBuffer(10**8)
+    (frame,) = list(_raw(buffer, framed([bytes(FIRST_GROWTH)])))
+    received = frame.obj
+    del frame
+    buffer.close()
+    assert sys.getrefcount(received) == 2  # ours, and the argument
+    assert len(buffer.writable()) == 0
+
+
 def _raw(buffer, data):
     position = 0
     while position < len(data):
