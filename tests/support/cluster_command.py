@@ -64,7 +64,10 @@ class Running:
         return self.ended()
 
     def ended(self):
-        code = self.process.wait(DEADLINE_S)
+        try:
+            code = self.process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the command does not end: {self.text[-5000:]}{self.errors[-20_000:]}") from None
         for reader in self._readers:
             reader.join()
         return code

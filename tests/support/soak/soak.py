@@ -8,6 +8,7 @@ cleanly, and their log directories are sound.
 from __future__ import annotations
 
 import itertools
+import signal
 import subprocess
 import sys
 import time
@@ -61,7 +62,7 @@ def soak(
         grown = growth(before, now)
         if grown:
             raise SoakError("\n".join(grown))
-        code = cluster.command.stop()
+        code = cluster.command.stop(signal.SIGTERM)  # the shell of a script lets what it starts with & ignore SIGINT
         if code != 0 or "Traceback" in cluster.command.errors + cluster.command.text:
             raise SoakError(f"the cluster ended with {code}: {cluster.command.errors[-5000:]}")
     verify(cluster)
