@@ -225,10 +225,10 @@ class Handshake:
         self._server.with_state.pop(self, None)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        self.task = None
+        self.task = None  # its context refers to this object
         if self in self._server.handshakes:
             self._end()
-        self.closed = True
+        self.closed = True  # or complete: there is nothing left to close
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, NotTlsError):
