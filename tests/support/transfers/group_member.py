@@ -43,8 +43,6 @@ class GroupMember(Client):
     def _on_assign(self, consumer: Consumer, partitions: Assigned) -> None:
         """Begin at the group's offsets, and note them."""
         found = self._committed(consumer, partitions)
-        if found is None:
-            return
         begin = [TopicPartition(one.topic, one.partition, max(one.offset, 0)) for one in found]
         for one in begin:
             self.journal.note("seek", one.topic, one.partition, one.offset)
@@ -53,8 +51,11 @@ class GroupMember(Client):
         else:
             consumer.assign(begin)
 
-    def _committed(self, consumer: Consumer, partitions: Assigned) -> Assigned | None:
-        """The group's offsets; None if the run ends before the coordinator tells them."""
+    def _committed(self, consumer: Consumer, partitions: Assigned) -> Assigned:
+        """The group's offsets; none if the run ends before the coordinator tells them.
+
+        The consumer is then assigned nothing: without a word from here, it would poll where the journal does not say.
+        """
         while not self.is_over():
             asked_ns = time.monotonic_ns()
             try:
@@ -67,7 +68,7 @@ class GroupMember(Client):
                     self.journal.note("position", self.plan.group, asked_ns, offsets)
                     return found
             time.sleep(PAUSE_S)
-        return None
+        return []
 
     def _step(self) -> None:
         message = self._consumer.poll(POLL_S)
