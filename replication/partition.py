@@ -115,7 +115,7 @@ class Partition:
         self.sync_due = 0
         """Appends have asked for a sync up to this offset (flush.messages), which has not ended yet.
 
-        Until then the high watermark stays at the recovery point: a power cut of the leader loses nothing committed.
+        Until then the high watermark does not pass the recovery point: nobody reads what a power cut could take away.
         """
         self.rules = rules or LagRules()
         self.events = events or PartitionEvents()

@@ -191,6 +191,23 @@ def test_the_end_of_a_process(loop, network, power_cut):
     loop.run_until_complete(main())
 
 
+def test_a_reset_sent_into_a_cut_link_arrives_when_it_is_restored(loop, network):
+    async def main():
+        pair = await Pair(network).open()
+        pair.server.kill()
+        network.process_died(pair.server, power_cut=True)
+        link = network.link("server", "client")
+        link.cut()
+        pair.ours.transport.write(b"are you there?")
+        await asyncio.sleep(5)
+        assert pair.ours.heard == []
+        link.heal()
+        await asyncio.sleep(1)
+        assert pair.ours.heard == ["ConnectionResetError"]
+
+    loop.run_until_complete(main())
+
+
 def test_a_reset_ends_both_sides(loop, network):
     async def main():
         pair = await Pair(network).open()

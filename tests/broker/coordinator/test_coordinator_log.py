@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from broker.coordinator.coordinator_log import NO_OFFSET, Appended, CoordinatorLog
+from broker.coordinator.group_partitions import GroupPartitions
 from protocol.error_codes import ErrorCode
 from protocol.record_batch_builder import RecordBatchBuilder
 from support.groups import find_group
@@ -140,10 +141,8 @@ class Roles:
         self.changed = changed
 
 
-async def test_a_closed_log_has_no_terms_and_hears_of_no_more_changes():
-    """A log directory that fails while the broker stops ends the leadership of its partitions once more."""
-    roles, heard = Roles(), []
-    log = CoordinatorLog(
+def led(roles):
+    return CoordinatorLog(
         "t",
         default_partitions=2,
         load_buffer_bytes=1024,
@@ -152,6 +151,12 @@ async def test_a_closed_log_has_no_terms_and_hears_of_no_more_changes():
         topics=None,
         rng=random.Random(1),
     )
+
+
+async def test_a_closed_log_has_no_terms_and_hears_of_no_more_changes():
+    """A log directory that fails while the broker stops ends the leadership of its partitions once more."""
+    roles, heard = Roles(), []
+    log = led(roles)
     log.listen(lambda *term: heard.append(term), heard.append)
     assert heard == [(0, 3), (1, 3)]
     log.close()
@@ -160,3 +165,14 @@ async def test_a_closed_log_has_no_terms_and_hears_of_no_more_changes():
     roles.changed(1, True)
     assert heard[4:] == []
     assert [log.term_of(number) for number in range(2)] == [None, None]
+
+
+async def test_closed_partitions_of_groups_hear_of_no_more_changes():
+    roles = Roles()
+    partitions = GroupPartitions(led(roles), now_ms=int, start_task=lambda work: work.close(), loaded=id, unload=id)
+    partitions.listen()
+    assert [partitions.by_number(number).term for number in range(2)] == [3, 3]
+    partitions.close()
+    roles.changed(0, False)
+    roles.changed(1, True)
+    assert [partitions.by_number(number) for number in range(2)] == [None, None]

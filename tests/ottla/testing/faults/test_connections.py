@@ -20,6 +20,8 @@ from support.faulty_cluster import SeenProducer, consume, create_topic, isr_of, 
 from support.polling import until_blocking
 from support.tls_listening import tls_settings
 
+API_VERSIONS = struct.pack(">ihhih4s", 14, 18, 0, 1, 4, b"link")
+"""A request of the client "link"."""
 SETTINGS = {"replica.lag.time.max.ms": "1000", "replica.socket.timeout.ms": "2000"}
 
 
@@ -125,6 +127,20 @@ def test_what_was_sent_into_a_blackhole_arrives_when_it_is_healed(cluster):
             return (await sending).offset
 
     assert asyncio.run(run()) == 1
+
+
+def test_a_blackhole_does_not_close_connections(cluster):
+    host, _, port = cluster.bootstrap_servers.split(",")[0].partition(":")
+    with socket.create_connection((host, int(port)), DEADLINE_S) as client, client.makefile("rb") as answers:
+
+        def answer():
+            return answers.read(int.from_bytes(answers.read(4)))
+
+        client.sendall(API_VERSIONS)
+        before = answer()
+        with cluster.faults.blackhole():
+            client.sendall(API_VERSIONS)
+        assert answer() == before != b""
 
 
 def test_small_delays_and_rates_only_slow_a_client_down(cluster):
@@ -349,10 +365,9 @@ def test_connections_that_are_closed_are_forgotten():
     """Also those whose bytes go to the broker directly, because nothing is wrong with them."""
     with testing.cluster(1) as running:
         host, _, port = running.bootstrap_servers.partition(":")
-        request = struct.pack(">ihhih4s", 14, 18, 0, 1, 4, b"link")  # ApiVersions of the client "link"
         for _ in range(200):
             with socket.create_connection((host, int(port)), DEADLINE_S) as client:
-                client.sendall(request)
+                client.sendall(API_VERSIONS)
                 assert client.recv(4)
         gc.collect()
         assert sum(isinstance(one, Link) and one.client_id == "link" for one in gc.get_objects()) < 100
