@@ -119,12 +119,12 @@ class RecordTooLargeError(StorageError):
 
 
 class RecordBatchTooLargeError(StorageError):
-    """An append is larger than `segment.bytes` (Kafka: RECORD_LIST_TOO_LARGE)."""
+    """A batch is larger than `segment.bytes` (Kafka: RECORD_LIST_TOO_LARGE)."""
 
     def __init__(self, size: int, limit: int) -> None:
         self.size = size
         self.limit = limit
-        super().__init__(f"the append has {size} bytes, segment.bytes is {limit}")
+        super().__init__(f"the record batch has {size} bytes, segment.bytes is {limit}")
 
 
 class RecordValidationError(InvalidRecordError):

@@ -120,7 +120,6 @@ class LogCopy:
         end = current.log_end_offset
         if future.log_end_offset == end:
             return None
-        max_bytes = min(max_bytes, current.config.segment_bytes)
         records = current.read(future.log_end_offset, max_bytes, max_offset=end).records
         if records is None:
             future.skip_to(end)

@@ -15,7 +15,7 @@ from protocol.buffer import Buffer
 from protocol.control_records import EndTransactionMarker, read_end_marker
 from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
-from storage.errors import RecordTooLargeError
+from storage.errors import RecordBatchTooLargeError, RecordTooLargeError
 from storage.log.append import AppendOrigin, LogAppendInfo
 from storage.log.batch_validation import BatchRules, BatchValidation, ValidatedBatch, refuse
 from storage.log.config import LogConfig
@@ -54,6 +54,7 @@ class LeaderAppends:
         self._rules = BatchRules(config, full=self._full_validation)
         self._header_is_enough = self._rules.header_is_enough
         self._max_message_bytes = config.max_message_bytes
+        self._segment_bytes = config.segment_bytes
 
     def append(self, records: Buffer | BatchValidation, leader_epoch: int, origin: AppendOrigin) -> LogAppendInfo:
         """Append one batch. Raises what `Log.append_as_leader` raises."""
@@ -109,6 +110,8 @@ class LeaderAppends:
                 )
                 if duplicate is not None:
                     return self._repeated(duplicate, size)
+        if size > self._segment_bytes:
+            raise RecordBatchTooLargeError(size, self._segment_bytes)
         segment = self._segments.for_append(size, first_offset, last_offset, max_timestamp)
         if leader_epoch != self._leader_epochs.latest_epoch and leader_epoch >= 0:
             self._leader_epochs.assign(leader_epoch, first_offset)

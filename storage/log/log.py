@@ -224,8 +224,9 @@ class Log:
     def append_as_follower(self, records: Buffer) -> LogAppendInfo:
         """Append batches with the offsets that the leader assigned. A batch that is cut off at the end is left out.
 
-        Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError,
-        RecordBatchTooLargeError, LogClosedError, LogDirIOError; the log is unchanged then.
+        Batches that do not fit into one segment are appended to several; after a LogDirIOError, the log may have the
+        first of these. It is unchanged after CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError
+        and LogClosedError.
         """
         return self._follower.append(memoryview(records))
 

@@ -218,7 +218,7 @@ class LogSegment:
         timestamp: the largest one of the append. The segment's age is the time between it and the first append's.
         """
         self.load_max_timestamp()
-        if self.size > max_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+        if self.size > max(max_bytes - size, 0) or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         if self.size:
             if self.rolling_timestamp is None:

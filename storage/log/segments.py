@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from storage.errors import LogClosedError, RecordBatchTooLargeError
+from storage.errors import LogClosedError
 from storage.log.batch_scan import Pread
 from storage.log.config import LogConfig
 from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment
@@ -37,7 +37,7 @@ class LogSegments(Sequence[LogSegment]):
     def configure(self, config: LogConfig) -> None:
         """Use these settings from now on."""
         self.files.config = config
-        self._segment_bytes = config.segment_bytes
+        self.segment_bytes = config.segment_bytes
         self._segment_ms = config.max_segment_ms
 
     @overload
@@ -72,26 +72,24 @@ class LogSegments(Sequence[LogSegment]):
     def for_append(self, size: int, first_offset: int, last_offset: int, timestamp: int) -> LogSegment:
         """The segment for an append of `size` bytes; a new one if the active segment is full or old.
 
-        timestamp: the largest one of the append. Raises LogClosedError, RecordBatchTooLargeError, LogDirIOError.
+        timestamp: the largest one of the append. Raises LogClosedError, LogDirIOError.
         """
         if self.closed:
             raise LogClosedError(f"{self.files.log_files.topic}-{self.files.log_files.partition} is closed")
-        if size > self._segment_bytes:
-            raise RecordBatchTooLargeError(size, self._segment_bytes)
         segment = self.active
         first = segment.rolling_timestamp
         if (
             first is not None
             and first >= 0
             and timestamp - first <= self._segment_ms - segment.roll_jitter_ms
-            and segment.size + size <= self._segment_bytes
+            and segment.size + size <= self.segment_bytes
             and last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
             and segment.has_index_room
         ):
             return segment
         with self.files.log_files.failing():
             if segment.should_roll(
-                size, last_offset, timestamp, self._segment_bytes, self._segment_ms, self.files.now_ms()
+                size, last_offset, timestamp, self.segment_bytes, self._segment_ms, self.files.now_ms()
             ):
                 return self.roll(first_offset)
         return segment

@@ -3,6 +3,8 @@
 import pytest
 
 from client.admin.admin import Admin
+from client.admin.types import ConfigChange, ResourceType
+from client.producer.producer import Producer
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from support.cluster_security import KINDS, MUTUAL_TLS, OAUTHBEARER, PLAIN, PLAINTEXT, SCRAM_OVER_TLS, with_security
 from support.polling import until
@@ -80,6 +82,23 @@ async def test_a_broker_restarts_before_its_session_expires(cluster):
     await cluster.until_led_by(other, "t")
     await until(in_sync(cluster, "t", {leader, other}), "it has caught up")
     assert (await cluster.state("t"))["leader_epoch"] > before
+
+
+@with_security(PLAINTEXT)
+async def test_a_follower_was_away_when_segment_bytes_became_smaller(cluster):
+    """It fetches more at once than fits into one of its segments, and batches that are larger than one."""
+    leader, follower = sorted({0, 1, 2} - {await cluster.controller()})
+    await cluster.create_topic("t", {0: [leader, follower]})
+    await cluster.stop(follower)
+    async with Producer(**cluster.options(leader)) as producer:
+        for number in range(40):
+            await producer.send("t", b"%d" % number * 50)
+        await producer.send("t", bytes(5000))
+    smaller = [ConfigChange("segment.bytes", "1000")]
+    async with Admin(**cluster.options(leader)) as admin:
+        await admin.incremental_alter_configs(ResourceType.TOPIC, "t", smaller)
+    await cluster.start(follower)
+    await until(in_sync(cluster, "t", {leader, follower}), "it has caught up")
 
 
 @with_security(PLAINTEXT, full=KINDS)

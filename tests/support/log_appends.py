@@ -233,10 +233,6 @@ class Appends:
         self.model.batches, self.model.history = before
         data = b"".join(each.data for each in batches)
         cut = batches[-1].data[: len(batches[-1].data) - 1 - a % 7] if b // 8 % 16 == 15 else b""
-        if len(data) > self.config.segment_bytes:
-            with pytest.raises(RecordBatchTooLargeError):
-                self.log.append_as_follower(data + cut)
-            return
         info = self.log.append_as_follower(data + cut)
         assert (info.last_offset, info.size_bytes) == (batches[-1].last, len(data))
         for each in batches:

@@ -142,6 +142,18 @@ async def test_segments_begin_at_the_offsets_of_the_log_for_any_current_settings
     assert len(before) > 3
 
 
+async def test_segments_are_split_if_segment_bytes_is_smaller_than_they_are(move):
+    move.append(20)
+    before = raw_batches(move.current)
+    await move.begin()
+    move.future.segments.configure(LogConfig().with_overrides(segment_bytes=len(before[0]) + 1))
+    while await move.copy.copy(1000):
+        pass
+    await move.finish()
+    assert raw_batches(move.future) == before
+    assert [segment.base_offset for segment in move.future.segments] == list(range(20))
+
+
 async def test_the_checkpoint_entry_of_an_earlier_log_is_reset(move):
     move.append(3)
     move.logs.dirs.all[1].recovery_points.write({KEY: 1000})
