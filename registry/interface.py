@@ -14,6 +14,8 @@ interface does not specify what differs between them:
   connection is lost raise ConnectionLossError and may have been applied; reads in flight may raise it, too.
 * **Expiry is explicit.** After EXPIRED every call raises SessionExpiredError until `start()` has opened a new session.
   No call that was meant for the old session is executed in the new one.
+* **Reads may be old**, where a ZooKeeper server lags behind its leader. A session sees its own writes, and the changes
+  that it was told of by a watch. Call `sync` before a read that must see what another client has written.
 * The order of `children` is not specified.
 """
 
@@ -180,6 +182,9 @@ class Registry(Protocol):
 
     async def exists(self, path: str) -> Stat | None:
         """Return the node's stat; None if it does not exist."""
+
+    async def sync(self) -> None:
+        """Return when the reads that follow see all writes that any client had completed before this call."""
 
     async def children(self, path: str) -> list[str]:
         """Return the names of the children. Raises NoNodeError, NoAuthError."""

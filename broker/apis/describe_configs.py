@@ -6,7 +6,7 @@ from broker.errors import RequestError, code_of
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler
 from broker.services import Services
-from broker.settings.changes import ConfigChanges
+from broker.settings.changes import ConfigChanges, ConfigResource
 from broker.settings.described import DescribedConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_configs import (
@@ -29,6 +29,8 @@ class DescribeConfigsHandler(Handler[DescribeConfigsRequest, DescribeConfigsResp
 
     async def handle(self, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
         """See the module docstring."""
+        if any(resource.resource_type == ConfigResource.TOPIC for resource in request.resources):
+            await self._changes.see_latest()  # the others are described without the registry
         return DescribeConfigsResponse(
             results=[await self._describe(resource, request, context) for resource in request.resources]
         )

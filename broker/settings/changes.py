@@ -121,6 +121,10 @@ class ConfigChanges:
         if not validate_only:
             await configs.set_broker(broker_id, changed)
 
+    async def see_latest(self) -> None:
+        """Let `describe` tell what was changed through other brokers, too."""
+        await self._services.configs.see_latest()
+
     async def describe(self, resource_type: int, name: str, names: Collection[str] | None) -> list[DescribedConfig]:
         """Return a resource's settings, or only those in `names`.
 

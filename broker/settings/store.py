@@ -85,6 +85,8 @@ class ConfigStore:
     async def load_topics(self, topics: Iterable[str], created: Collection[str] = ()) -> None:
         """Read the settings of topics that are not loaded yet, or that have just been created."""
         unknown = [topic for topic in topics if topic not in self._topics or topic in created]
+        if unknown:
+            await self.see_latest()  # the controller knows of topics that a lagging ZooKeeper server does not have yet
         await read_all(self.load_topic, unknown)
         for topic in unknown:
             self._topics.setdefault(topic, {})
@@ -93,6 +95,10 @@ class ConfigStore:
         """Drop the settings of a deleted topic; a new topic may have the same name."""
         self._topics.pop(topic, None)
         self._log_configs.pop(topic, None)
+
+    async def see_latest(self) -> None:
+        """Let the reads that follow see what other brokers have written before this call."""
+        await self._registry.sync()
 
     async def read_topic(self, topic: str) -> dict[str, str]:
         """Read a topic's own settings from the registry."""

@@ -154,6 +154,10 @@ class EmbeddedRegistry:
         node = self._store.tree.get(path)
         return None if node is None else node.stat()
 
+    async def sync(self) -> None:
+        """See `Registry.sync`: every read sees all writes that are complete."""
+        await self._connected()
+
     async def children(self, path: str) -> list[str]:
         """Return the names of the children."""
         return (await self.children_with_stat(path))[0]

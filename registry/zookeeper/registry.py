@@ -289,6 +289,10 @@ class ZooKeeperRegistry:
         stat = await self._call(path, lambda client: client.exists_async(full), RequestKind.READ)
         return None if stat is None else Stat(*stat)
 
+    async def sync(self) -> None:
+        """See `Registry.sync`."""
+        await self._call("/", lambda client: client.sync_async("/"), RequestKind.READ)
+
     async def children(self, path: str) -> list[str]:
         """Return the names of the children."""
         full = self._full(path)

@@ -106,6 +106,13 @@ async def test_reads_of_an_absent_node(registry):
             await read("/none")
 
 
+async def test_reads_after_a_sync_see_what_others_have_written(registry, other):
+    await registry.create("/a", b"0")
+    await other.set("/a", b"1")
+    await registry.sync()
+    assert (await registry.get("/a"))[0] == b"1"
+
+
 async def test_children_versions(registry):
     await registry.create("/a")
     for name in "xyz":

@@ -122,6 +122,18 @@ async def test_describe_unknown_resources(client):
     assert (await client.call(DescribeConfigsRequest(resources=[]))).results == []
 
 
+async def test_a_broker_describes_itself_without_a_connection_to_the_registry(tmp_path):
+    store, sessions = await EmbeddedStore.open(), []
+    open_session = store.session
+    store.session = lambda timeout: sessions.append(open_session(timeout)) or sessions[-1]
+    config = BrokerConfig.load(None, settings(tmp_path / "data", zookeeper_session_timeout_ms="600000"))
+    async with Broker(config, store=store) as broker, wire_client(broker.bootstrap_servers) as client:
+        sessions[0].disconnect()
+        assert await value(client, BROKER, "0", "log.retention.hours") == [("168", DEFAULT)]
+        sessions[0].reconnect()
+    await store.close()
+
+
 # -- topics ------------------------------------------------------------------------------------------------------------
 
 

@@ -2,10 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
 from client.wire.backoff import Backoff
 from registry.embedded.store import EmbeddedStore
+from registry.errors import NoNodeError
 from registry.pipeline import READS_AT_ONCE
 from registry.znodes.configs import TopicConfigZnode
 from registry.znodes.tree import ensure_persistent_paths
@@ -38,6 +41,47 @@ class DistantRegistry:
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             one.set_result(None)
+
+
+class LaggingRegistry:
+    """A registry whose server knows nothing of what was written since the last `sync`."""
+
+    def __init__(self, registry):
+        self._registry = registry
+        self._known = {}
+
+    def __getattr__(self, name):
+        return getattr(self._registry, name)
+
+    async def sync(self):
+        paths = [TopicConfigZnode.path(name) for name in await self._registry.children("/config/topics")]
+        self._known = {path: await self._registry.get(path) for path in paths}
+
+    async def get(self, path):
+        if path not in self._known:
+            raise NoNodeError("not yet", path)
+        return self._known[path]
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+async def test_the_settings_of_a_new_topic_are_read_although_the_zookeeper_server_lags(tmp_path, was_there):
+    """was_there: an earlier topic of the name was deleted, and the server does not know that either."""
+    store = await EmbeddedStore.open()
+    registry = store.session()
+    await registry.start()
+    await ensure_persistent_paths(registry)
+    lagging = LaggingRegistry(registry)
+    configs = ConfigStore(0, BrokerConfig.load(None, settings(tmp_path / "data")), lagging, lambda: 0, Backoff())
+    path = TopicConfigZnode.path("t")
+    if was_there:
+        await registry.create(path, TopicConfigZnode(config={"segment.bytes": "1000000"}).encode())
+        await configs.load_topics({"t"}, {"t"})
+        configs.forget_topic("t")
+        await registry.delete(path)
+    await registry.create(path, TopicConfigZnode(config={"segment.bytes": "8000"}).encode())
+    await configs.load_topics({"t"}, {"t"})
+    assert configs.topic_config("t").segment_bytes == 8000
+    await store.close()
 
 
 async def test_the_settings_of_many_topics_are_read_in_few_round_trips(tmp_path):

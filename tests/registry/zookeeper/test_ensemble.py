@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ottla.cluster.ports import HOST
 from ottla.command_line.failure import CommandError
 from ottla.zookeeper.server import ZooKeeperEnsemble
 from registry.errors import ConnectionLossError
@@ -12,6 +13,7 @@ from registry.interface import ConnectionState
 from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
 from support.deadlines import DEADLINE_S
+from support.tcp_proxy import TcpProxy
 from support.zookeeper import heard, new_chroot
 
 SUSPENDED = ConnectionState.SUSPENDED
@@ -147,6 +149,48 @@ async def test_a_session_expires_if_its_server_is_partitioned(ensemble, connect,
     async with heard(registry, ConnectionState.EXPIRED):
         server.resume()
     assert states[0] is SUSPENDED
+
+
+class _LaggingEnsemble(ZooKeeperEnsemble):
+    """Three servers, of which the first one reaches the others through proxies."""
+
+    def __init__(self, data_dir, proxies):
+        super().__init__(data_dir, nodes=3, sync=False)
+        self._proxies = proxies
+
+    def _configure(self):
+        super()._configure()
+        file = self.servers[0].folder / "zoo.cfg"
+        lines = file.read_text().replace("syncLimit=20", "syncLimit=400").splitlines()
+        for number, proxy in zip((2, 3), self._proxies, strict=True):
+            (place,) = [place for place, line in enumerate(lines) if line.startswith(f"server.{number}=")]
+            host, quorum_port, election_port = lines[place].partition("=")[2].split(":")
+            proxy.target = host, int(quorum_port)
+            lines[place] = f"server.{number}={host}:{proxy.port}:{election_port}"
+        file.write_text("\n".join([*lines, ""]))
+
+
+async def test_a_server_that_lags_answers_with_old_data_until_a_sync(tmp_path):
+    async with (
+        TcpProxy(HOST, 0) as second,
+        TcpProxy(HOST, 0) as third,
+        _LaggingEnsemble(tmp_path / "data", (second, third)) as ensemble,
+    ):
+        first, _, last = (ZooKeeperAddress.parse(server.address) for server in ensemble.servers)
+        late, other = ZooKeeperRegistry(first), ZooKeeperRegistry(last)
+        await asyncio.gather(late.start(), other.start())
+        await other.create("/a", b"0")
+        await late.sync()
+        for proxy in (second, third):
+            proxy.stall(answers_only=True)
+        await other.set("/a", b"1")
+        assert (await late.get("/a"))[0] == b"0"
+        synced = asyncio.create_task(late.sync())
+        for proxy in (second, third):
+            await proxy.heal()
+        await synced
+        assert (await late.get("/a"))[0] == b"1"
+        await asyncio.gather(late.close(), other.close())
 
 
 async def test_a_directory_belongs_to_one_ensemble(ensemble):

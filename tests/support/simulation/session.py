@@ -195,6 +195,10 @@ class SimulatedSession:
         stat: Stat | None = await self._ask(self.inner.exists, path, writes=False)
         return stat
 
+    async def sync(self) -> None:
+        """See what others have written."""
+        await self._ask(self.inner.sync, writes=False)
+
     async def children(self, path: str) -> list[str]:
         """Names of the children."""
         return (await self.children_with_stat(path))[0]
