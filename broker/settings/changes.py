@@ -105,21 +105,33 @@ class ConfigChanges:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         self._check_exists(name)
         configs = self._services.configs
-        changed = change(await configs.read_topic(name), TOPIC_SETTINGS)
-        self._services.config.log_config(changed)
-        if not validate_only:
-            await configs.set_topic(name, changed)
+
+        def changed(current: Mapping[str, str]) -> Mapping[str, str]:
+            settings = change(current, TOPIC_SETTINGS)
+            self._services.config.log_config(settings)
+            return settings
+
+        if validate_only:
+            changed(await configs.read_topic(name))
+        else:
+            await configs.alter_topic(name, changed)
 
     async def _alter_broker(self, name: str, change: Change, *, validate_only: bool) -> None:
         broker_id = self._broker_id(name)
         configs = self._services.configs
-        changed = change(await configs.read_broker(broker_id), BROKER_SETTINGS)
-        try:
-            configs.dynamic.check(changed, per_broker=broker_id is not None)
-        except ConfigError as error:
-            raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
-        if not validate_only:
-            await configs.set_broker(broker_id, changed)
+
+        def changed(current: Mapping[str, str]) -> Mapping[str, str]:
+            settings = change(current, BROKER_SETTINGS)
+            try:
+                configs.dynamic.check(settings, per_broker=broker_id is not None)
+            except ConfigError as error:
+                raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
+            return settings
+
+        if validate_only:
+            changed(await configs.read_broker(broker_id))
+        else:
+            await configs.alter_broker(broker_id, changed)
 
     async def see_latest(self) -> None:
         """Let `describe` tell what was changed through other brokers, too."""

@@ -130,7 +130,7 @@ class EntityConfigs:
                 await self._write(path, changed, version)
                 break
             except (BadVersionError, NodeExistsError, NoNodeError):
-                continue  # changed meanwhile
+                await self._registry.sync()  # changed meanwhile; a ZooKeeper server may lag behind that
         await self._notify(ConfigZnode.entity_path(path))
         self._apply(path, changed)
 

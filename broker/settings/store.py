@@ -18,7 +18,7 @@ from broker.settings.dynamic import DynamicBrokerConfig
 from broker.settings.entities import KINDS, EntityConfigs
 from broker.settings.stored_passwords import StoredPasswords
 from client.wire.backoff import Backoff
-from registry.errors import NodeExistsError, NoNodeError, ZnodeFormatError
+from registry.errors import BadVersionError, NodeExistsError, NoNodeError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
 from registry.znodes.configs import (
@@ -32,6 +32,9 @@ from storage.log.config import LogConfig
 from storage.setting import ConfigError
 
 logger = logging.getLogger(__name__)
+
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""A function from the stored settings to the settings to store. Its exceptions are passed on; nothing changes then."""
 
 
 class ConfigStore:
@@ -102,24 +105,26 @@ class ConfigStore:
 
     async def read_topic(self, topic: str) -> dict[str, str]:
         """Read a topic's own settings from the registry."""
-        return await self._read(TopicConfigZnode.path(topic))
+        return (await self._read(TopicConfigZnode.path(topic)))[0]
 
     async def read_broker(self, broker_id: int | None) -> dict[str, str]:
         """Read a broker's own dynamic settings, or those of all brokers (None), from the registry.
 
         Passwords are decrypted; those that cannot be are left out.
         """
-        return self._passwords.decrypted(await self._read(BrokerConfigZnode.path(broker_id)))
+        return self._passwords.decrypted((await self._read(BrokerConfigZnode.path(broker_id)))[0])
 
-    async def _read(self, path: str) -> dict[str, str]:
+    async def _read(self, path: str) -> tuple[dict[str, str], int | None]:
+        """Return the settings in a znode and its version, None if there is no znode."""
         try:
-            data, _ = await self._registry.get(path)
-            return TopicConfigZnode.decode(data, path).config
+            data, stat = await self._registry.get(path)
         except NoNodeError:
-            return {}
+            return {}, None
+        try:
+            return TopicConfigZnode.decode(data, path).config, stat.version
         except ZnodeFormatError as error:
             logger.error("settings are ignored: %s", error)
-            return {}
+            return {}, stat.version
 
     async def load_broker(self) -> None:
         """Read this broker's dynamic settings from the registry and apply them."""
@@ -136,33 +141,42 @@ class ConfigStore:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    async def set_topic(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """Write a topic's settings and notify every broker."""
+    async def alter_topic(self, topic: str, change: Change) -> None:
+        """Replace a topic's settings with `change(settings)`, and notify every broker."""
         path = TopicConfigZnode.path(topic)
-        await self._write(path, overrides)
+        await self._alter(path, change)
         await self._notify(path)
         await self.load_topic(topic)
 
-    async def set_broker(self, broker_id: int | None, settings: Mapping[str, str]) -> None:
-        """Write a broker's dynamic settings (None: of all brokers), passwords encrypted, and notify every broker."""
+    async def alter_broker(self, broker_id: int | None, change: Change) -> None:
+        """Replace a broker's dynamic settings (None: those of all brokers) with `change(settings)`, and notify.
+
+        `change` gets and returns passwords that are not encrypted.
+        """
         path = BrokerConfigZnode.path(broker_id)
-        await self._write(path, self._passwords.encrypted(settings))
+        passwords = self._passwords
+        await self._alter(path, lambda stored: passwords.encrypted(change(passwords.decrypted(stored))))
         await self._notify(path)
         await self.load_broker()
 
     async def create_topic(self, topic: str, overrides: Mapping[str, str]) -> None:
         """Write the settings of a topic that is about to be created."""
-        await self._write(TopicConfigZnode.path(topic), overrides)
+        await self._alter(TopicConfigZnode.path(topic), lambda _: overrides)
 
-    async def _write(self, path: str, settings: Mapping[str, str]) -> None:
-        data = TopicConfigZnode(config=dict(settings)).encode()
-        try:
-            await self._registry.set(path, data)
-        except NoNodeError:
+    async def _alter(self, path: str, change: Change) -> None:
+        """Replace the settings in a znode. If another broker has done so meanwhile, call `change` again with those."""
+        while True:
+            stored, version = await self._read(path)
+            data = TopicConfigZnode(config=dict(change(stored))).encode()
             try:
-                await self._registry.create(path, data)
-            except NodeExistsError:
-                await self._registry.set(path, data)
+                if version is None:
+                    await self._registry.create(path, data, make_parents=True)
+                else:
+                    await self._registry.set(path, data, version)
+            except (BadVersionError, NodeExistsError, NoNodeError):
+                await self._registry.sync()
+            else:
+                return
 
     async def _notify(self, path: str) -> None:
         change = ConfigChangeZnode(entity_path=path.removeprefix("/config/"))
@@ -182,10 +196,9 @@ class ConfigStore:
     async def _use_new_secret(self) -> None:
         """Encrypt the passwords of password.encoder.old.secret with the new secret."""
         path = BrokerConfigZnode.path(self._broker_id)
-        stored = await self._read(path)
-        changed = self._passwords.with_new_secret(stored)
-        if changed != stored:
-            await self._write(path, changed)
+        stored, _ = await self._read(path)
+        if self._passwords.with_new_secret(stored) != stored:
+            await self._alter(path, self._passwords.with_new_secret)
 
     async def reload(self) -> None:
         """Reload all settings: without a session, this broker may have missed notifications."""

@@ -1,6 +1,7 @@
-"""Dynamic settings in the registry: how they are read when there are many."""
+"""Dynamic settings in the registry: read when there are many, or from a server that lags, and changed by several."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -54,7 +55,8 @@ class LaggingRegistry:
         return getattr(self._registry, name)
 
     async def sync(self):
-        paths = [TopicConfigZnode.path(name) for name in await self._registry.children("/config/topics")]
+        roots = ("/config/topics", "/config/brokers")
+        paths = [f"{root}/{name}" for root in roots for name in await self._registry.children(root)]
         self._known = {path: await self._registry.get(path) for path in paths}
 
     async def get(self, path):
@@ -63,43 +65,70 @@ class LaggingRegistry:
         return self._known[path]
 
 
+@contextlib.asynccontextmanager
+async def opened_registry():
+    store = await EmbeddedStore.open()
+    registry = store.session()
+    await registry.start()
+    await ensure_persistent_paths(registry)
+    yield registry
+    await store.close()
+
+
+def config_store(tmp_path, registry, broker_id=0):
+    config = BrokerConfig.load(None, settings(tmp_path / "data"))
+    return ConfigStore(broker_id, config, registry, lambda: 0, Backoff())
+
+
 @pytest.mark.parametrize("was_there", [False, True])
 async def test_the_settings_of_a_new_topic_are_read_although_the_zookeeper_server_lags(tmp_path, was_there):
     """was_there: an earlier topic of the name was deleted, and the server does not know that either."""
-    store = await EmbeddedStore.open()
-    registry = store.session()
-    await registry.start()
-    await ensure_persistent_paths(registry)
-    lagging = LaggingRegistry(registry)
-    configs = ConfigStore(0, BrokerConfig.load(None, settings(tmp_path / "data")), lagging, lambda: 0, Backoff())
     path = TopicConfigZnode.path("t")
-    if was_there:
-        await registry.create(path, TopicConfigZnode(config={"segment.bytes": "1000000"}).encode())
+    async with opened_registry() as registry:
+        configs = config_store(tmp_path, LaggingRegistry(registry))
+        if was_there:
+            await registry.create(path, TopicConfigZnode(config={"segment.bytes": "1000000"}).encode())
+            await configs.load_topics({"t"}, {"t"})
+            configs.forget_topic("t")
+            await registry.delete(path)
+        await registry.create(path, TopicConfigZnode(config={"segment.bytes": "8000"}).encode())
         await configs.load_topics({"t"}, {"t"})
-        configs.forget_topic("t")
-        await registry.delete(path)
-    await registry.create(path, TopicConfigZnode(config={"segment.bytes": "8000"}).encode())
-    await configs.load_topics({"t"}, {"t"})
-    assert configs.topic_config("t").segment_bytes == 8000
-    await store.close()
+        assert configs.topic_config("t").segment_bytes == 8000
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+@pytest.mark.parametrize("lags", [False, True])
+async def test_changes_through_two_brokers_do_not_undo_each_other(tmp_path, was_there, lags):
+    def setting(name):
+        return lambda current: {**current, name: "1"}
+
+    async with opened_registry() as registry:
+        one = config_store(tmp_path, registry)
+        other = config_store(tmp_path, LaggingRegistry(registry) if lags else registry, 1)
+        names = {"retention.ms", "segment.bytes", "retention.bytes"} if was_there else {"retention.ms", "segment.bytes"}
+        if was_there:
+            await one.create_topic("t", {"retention.bytes": "1"})
+            await one.alter_broker(None, setting("retention.bytes"))
+        await asyncio.gather(
+            one.alter_topic("t", setting("retention.ms")), other.alter_topic("t", setting("segment.bytes"))
+        )
+        await asyncio.gather(
+            one.alter_broker(None, setting("retention.ms")), other.alter_broker(None, setting("segment.bytes"))
+        )
+        assert (await one.read_topic("t")).keys() == (await one.read_broker(None)).keys() == names
 
 
 async def test_the_settings_of_many_topics_are_read_in_few_round_trips(tmp_path):
-    store = await EmbeddedStore.open()
-    registry = store.session()
-    await registry.start()
-    await ensure_persistent_paths(registry)
     names = [f"t{number}" for number in range(TOPICS)]
-    for number, name in enumerate(names):
-        znode = TopicConfigZnode(config={"retention.ms": str(number)})
-        await registry.create(TopicConfigZnode.path(name), znode.encode())
-    distant = DistantRegistry(registry)
-    config = BrokerConfig.load(None, settings(tmp_path / "data"))
-    configs = ConfigStore(0, config, distant, lambda: 0, Backoff())
-    at_most = TOPICS // READS_AT_ONCE + 2  # and the settings of this broker, and of all brokers
-    for read in (configs.start, configs.reload):
-        distant.round_trips = 0
-        await read()
-        assert distant.round_trips <= at_most
-    assert [configs.topic_config(name).retention_ms for name in names] == list(range(TOPICS))
-    await store.close()
+    async with opened_registry() as registry:
+        for number, name in enumerate(names):
+            znode = TopicConfigZnode(config={"retention.ms": str(number)})
+            await registry.create(TopicConfigZnode.path(name), znode.encode())
+        distant = DistantRegistry(registry)
+        configs = config_store(tmp_path, distant)
+        at_most = TOPICS // READS_AT_ONCE + 2  # and the settings of this broker, and of all brokers
+        for read in (configs.start, configs.reload):
+            distant.round_trips = 0
+            await read()
+            assert distant.round_trips <= at_most
+        assert [configs.topic_config(name).retention_ms for name in names] == list(range(TOPICS))
