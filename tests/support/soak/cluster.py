@@ -42,7 +42,7 @@ PATIENCE_S = 5 * DEADLINE_S
 
 
 class SoakCluster(ProcessCluster):
-    """Use it in a `with` statement."""
+    """Use it in a `with` statement. Afterwards `brokers.log` in its directory has the brokers' warnings and errors."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -62,8 +62,11 @@ class SoakCluster(ProcessCluster):
         return self
 
     def __exit__(self, *_: object) -> None:
-        super().__exit__()
-        self.ensemble.close()
+        try:
+            super().__exit__()
+        finally:
+            (self.directory / "brokers.log").write_text(self.command.text + self.command.errors)
+            self.ensemble.close()
 
     def log_dir(self, broker_id: int) -> Path:
         """The log directory of a broker."""
@@ -98,24 +101,28 @@ class SoakCluster(ProcessCluster):
                 server.start()
         asyncio.run(self.ensemble.wait())
         self.ask("DELETE", "/faults")
-        until_blocking(self._heals, "every replica is in sync", PATIENCE_S)
+        until_blocking(lambda: self._still_broken() == [], "every replica is in sync", PATIENCE_S)
 
-    def _heals(self) -> bool:
+    def _still_broken(self) -> list[str]:
         for broker_id, state in self.states().items():
             if state == "stopped":
                 self.try_inject("start", broker=broker_id)
-        return self.is_in_sync()
+        return self.out_of_sync()
 
-    def is_in_sync(self) -> bool:
-        """Whether every broker runs, and every partition has a leader and all its replicas in sync."""
+    def out_of_sync(self) -> list[str]:
+        """What is not as it should be: every broker runs, every partition has a leader and all its replicas in sync."""
         try:
-            if self.present() != set(BROKERS):
-                return False
-            topics = self.admin.list_topics(timeout=DEADLINE_S).topics.values()
-        except KafkaException:
-            return False
-        found = [partition for topic in topics for partition in topic.partitions.values()]
-        return all(one.leader in BROKERS and set(one.isrs) == set(one.replicas) for one in found)
+            if (present := self.present()) != set(BROKERS):
+                return [f"only {present} are there; states: {self.states()}"]
+            topics = self.admin.list_topics(timeout=DEADLINE_S).topics
+        except KafkaException as error:
+            return [str(error)]
+        return [
+            f"{name}-{number}: leader {one.leader}, replicas {one.replicas}, in sync {one.isrs}"
+            for name, topic in topics.items()
+            for number, one in topic.partitions.items()
+            if not (one.leader in BROKERS and set(one.isrs) == set(one.replicas))
+        ]
 
     def try_inject(self, verb: str, **options: Any) -> Any:
         """Inject a fault; None if the cluster is not in a state for it: a broker that does not run, …."""
@@ -158,7 +165,9 @@ class SoakCluster(ProcessCluster):
 
         def is_restored() -> bool:
             self.reassign(targets)
-            return self.is_in_sync() and all(self._replicas(one) == list(wanted) for one, wanted in targets.items())
+            if self.out_of_sync():
+                return False
+            return all(self._replicas(one) == list(wanted) for one, wanted in targets.items())
 
         until_blocking(is_restored, f"the replicas are {dict(targets)}", PATIENCE_S)
 
