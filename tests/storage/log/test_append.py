@@ -599,25 +599,27 @@ class TestFollower:
     @pytest.mark.parametrize(("before", "bases"), [([], [0, 8, 9]), ([bytes(batch("before"))], [0, 3, 8, 9])])
     def test_batches_of_a_larger_segment_are_appended_to_several(self, tmp_path, before, bases):
         """segment.bytes was larger when the leader wrote them; one batch is larger than a segment is now."""
-        log = open_log(tmp_path / "t-0", segment_bytes=200)
-        for data in before:
-            log.append_as_follower(data)
         sent = [
             bytes(batch("a", base_offset=3, leader_epoch=2, timestamp=BASE_TIME_MS + 5)),
             bytes(batch("b", base_offset=4, leader_epoch=2, producer=(7, 0, 5))),
             bytes(batch("c" * 300, base_offset=8, leader_epoch=3)),
             bytes(batch("d", base_offset=9, leader_epoch=4, timestamp=BASE_TIME_MS - 5)),
         ]
+        segment_bytes = len(sent[0] + sent[1])
+        log = open_log(tmp_path / "t-0", segment_bytes=segment_bytes)
+        for data in before:
+            log.append_as_follower(data)
         info = log.append_as_follower(b"".join(sent) + bytes(batch("e", base_offset=11))[:50])
         assert (info.first_offset, info.last_offset, info.size_bytes) == (3, 9, sum(map(len, sent)))
         assert (info.max_timestamp, log.log_end_offset) == (BASE_TIME_MS + 5, 10)
         assert [segment.base_offset for segment in log.segments] == bases
         files = [log.directory / f"{base:020d}.log" for base in bases]
         assert [file.read_bytes() for file in files] == [*before, sent[0] + sent[1], sent[2], sent[3]]
+        assert log.segments[-3].offset_of_max_timestamp == 3
         assert log.leader_epochs.entries[-3:] == [(2, 3), (3, 8), (4, 9)]
         assert log.producers.producers[7].last_sequence == 5
         log.close()
-        again = open_log(log.directory, segment_bytes=200)
+        again = open_log(log.directory, segment_bytes=segment_bytes)
         assert [record.offset for record in read_records(again)][-4:] == [3, 4, 8, 9]
 
     def test_a_batch_that_is_larger_than_a_segment_is_the_first_of_a_log(self, tmp_path):
