@@ -15,6 +15,9 @@ recognises a duplicate. The order within a partition holds because of these rule
   last batch that it wrote, and it writes no batch without its predecessor. So the batches behind the refused batch are
   sent as well: if one of them is written, all batches before it are; if all are refused, none was written, and they
   get new sequence numbers under another epoch.
+- But a broker goes on with the requests of a connection that the client has given up. If an earlier batch failed, these
+  may write that batch yet, and then those that were refused for want of it. So the refused batches that were sent on
+  a lost connection, too, fail with it. When the next batch is written, under another epoch, none of them can be.
 
 A batch that a broker refuses as too large is split into two halves, repeatedly, until a single record is too large.
 
@@ -95,6 +98,7 @@ class Batch:
         "data",
         "futures",
         "in_flight",
+        "is_unanswered",
         "is_written",
         "last_error",
         "producer",
@@ -115,6 +119,8 @@ class Batch:
         # How often the batch was written to a connection.
         self.attempts = 0
         self.in_flight = False
+        # It was sent and the answer is lost: a broker may still write it.
+        self.is_unanswered = False
         # A later batch under the same epoch is acknowledged, so this batch is written, too.
         self.is_written = False
         self.data: bytearray | None = None
@@ -178,6 +184,7 @@ class PartitionQueue:
         "_new_builder",
         "_sequence",
         "batches",
+        "gap",
         "in_flight",
         "known_producer",
         "node_id",
@@ -202,6 +209,8 @@ class PartitionQueue:
         # The producer id and epoch of `_sequence`, the next number; and those under which the broker accepted a batch.
         self.producer = NONE
         self.known_producer = NONE
+        # Those of the last batch that failed after it was sent.
+        self.gap = NONE
         self._sequence = 0
         self._new_builder = new_builder
 
@@ -254,6 +263,10 @@ class PartitionQueue:
         """Whether nothing that was sent has been written: the batches get new sequence numbers, or fail."""
         count = self.refused
         return count > 0 and not self.in_flight and (count >= len(self.batches) or not self.batches[count].attempts)
+
+    def doubtful(self) -> list[Batch]:
+        """The refused batches that may yet be written, after one that failed before them."""
+        return [batch for batch in self.batches if batch.is_unanswered and batch.producer == self.gap]
 
     def may_go_to(self, node_id: int) -> bool:
         """Whether batches may be sent to a broker: not while another broker has some in flight. Batches that the other

@@ -343,11 +343,16 @@ class Sender:
             self._fail(queue, queue.batches[0], error)  # the missing records may belong to this transaction
         else:
             self._identity.renew(batch.producer)
+            for doubtful in queue.doubtful():
+                message = "an earlier batch failed, and whether this one was written is unknown"
+                code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                self._fail(queue, doubtful, error_for(code, message, context=str(queue.partition)))
             self._wait_to_retry(queue, batch)
 
     def _failed(self, sent: _Sent, error: KafkaError) -> None:
         for queue, batch in sent.values():
             queue.answered(batch)
+            batch.is_unanswered = True
             if error.retriable and self._acks != 0:
                 self._retry(queue, batch, error)
             else:
@@ -389,6 +394,7 @@ class Sender:
             self._transactions.batch_failed(error, was_sent=batch.attempts > 0)
         elif batch.attempts:
             # Whether its sequence numbers are used is unknown; if it arrives after later batches, it must be refused.
+            queue.gap = batch.producer
             self._identity.renew(batch.producer)
 
     def _expire(self, queue: PartitionQueue, batch: Batch) -> None:

@@ -15,7 +15,7 @@ from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.record_batch import read_batch
-from support.fake_broker import APPLY_AND_CLOSE, CLOSE, FakeBroker
+from support.fake_broker import APPLY_AND_CLOSE, CLOSE, SILENCE, FakeBroker
 from support.polling import until
 
 PRODUCE = ApiKey.PRODUCE
@@ -173,7 +173,9 @@ async def test_an_acknowledged_batch_implies_that_earlier_ones_are_written(fake)
     assert values(fake) == [b"%d" % number for number in range(7)]
 
 
-async def test_a_leader_that_lost_acknowledged_batches_gets_the_rest_with_a_new_epoch(fake):
+@pytest.mark.parametrize("trouble", [OK, CLOSE], ids=str)
+async def test_a_leader_that_lost_acknowledged_batches_gets_the_rest_with_a_new_epoch(fake, trouble):
+    fake.script[PRODUCE] = [OK, OK, trouble]
     async with producer(fake) as sender:
         await sender.send("t", b"0")
         await sender.send("t", b"1")
@@ -182,6 +184,37 @@ async def test_a_leader_that_lost_acknowledged_batches_gets_the_rest_with_a_new_
         await asyncio.gather(*futures)
     assert values(fake) == [b"0", *(b"%d" % number for number in range(2, 9))]
     assert identities(fake) == [(0, 0), *((1, number) for number in range(7))]
+
+
+@pytest.mark.parametrize("late_first", [True, False], ids=["before the next epoch", "after it"])
+async def test_requests_of_a_lost_connection_that_arrive_late(fake, late_first):
+    """1 and 2 are lost; 1 fails when it is sent again, so that 2 does not follow. Then both arrive after all."""
+    lost = []
+
+    def keep(action):
+        return lambda *request: lost.append(request) or action
+
+    def arrive(*request):
+        if late_first:
+            arrive_late()
+        return fake._produce(*request, OK)
+
+    def arrive_late():
+        for request in lost:
+            fake._produce(*request, OK)
+
+    fake.script[PRODUCE] = [OK, keep(SILENCE), keep(CLOSE), ErrorCode.TOPIC_AUTHORIZATION_FAILED, OK, arrive]
+    async with producer(fake) as sender:
+        await sender.send("t", b"0")
+        first, second, third = (sender.send_nowait("t", b"%d" % number) for number in range(1, 4))
+        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+            await first
+        with pytest.raises(KafkaError, match="t-0: OUT_OF_ORDER_SEQUENCE_NUMBER: an earlier batch failed"):
+            await second
+        await third
+        arrive_late()
+        await sender.send("t", b"4")
+    assert values(fake) == [b"0", *([b"1", b"2"] if late_first else []), b"3", b"4"]
 
 
 async def test_a_transaction_does_not_continue_over_a_gap():
