@@ -55,7 +55,7 @@ class LaggingRegistry:
         return getattr(self._registry, name)
 
     async def sync(self):
-        roots = ("/config/topics", "/config/brokers")
+        roots = ("/config/topics", "/config/brokers", "/config/users")
         paths = [f"{root}/{name}" for root in roots for name in await self._registry.children(root)]
         self._known = {path: await self._registry.get(path) for path in paths}
 
@@ -109,13 +109,19 @@ async def test_changes_through_two_brokers_do_not_undo_each_other(tmp_path, was_
         if was_there:
             await one.create_topic("t", {"retention.bytes": "1"})
             await one.alter_broker(None, setting("retention.bytes"))
+            await one.entities.alter("users/u", setting("retention.bytes"))
         await asyncio.gather(
             one.alter_topic("t", setting("retention.ms")), other.alter_topic("t", setting("segment.bytes"))
         )
         await asyncio.gather(
             one.alter_broker(None, setting("retention.ms")), other.alter_broker(None, setting("segment.bytes"))
         )
+        await asyncio.gather(
+            one.entities.alter("users/u", setting("retention.ms")),
+            other.entities.alter("users/u", setting("segment.bytes")),
+        )
         assert (await one.read_topic("t")).keys() == (await one.read_broker(None)).keys() == names
+        assert (await one.entities.read("users/u")).keys() == names
 
 
 async def test_the_settings_of_many_topics_are_read_in_few_round_trips(tmp_path):
