@@ -1,4 +1,7 @@
-"""The cluster of a long run: three broker processes with a control API for faults, on three ZooKeepers of its own."""
+"""The cluster of a long run: three broker processes with a control API for faults, on three ZooKeepers of its own.
+
+Each broker reaches the ZooKeepers over links of its own.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from ottla.zookeeper.server import ZooKeeperEnsemble
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 from support.process_cluster import ProcessCluster, RefusedError
+from support.soak.zookeeper_links import ZooKeeperLinks
 from support.transfers.client import FAST
 from support.transfers.history import Partition
 from support.transfers.run import BROKER
@@ -48,8 +52,10 @@ class SoakCluster(ProcessCluster):
         self.directory = directory
         self.ensemble = ZooKeeperEnsemble(directory / "zookeepers", nodes=3, sync=False)
         asyncio.run(self._start_ensemble())
+        connect = f"{self.ensemble.connect}/soak"
+        self.links = ZooKeeperLinks(connect, BROKERS)
         settings = [word for pair in SETTINGS.items() for word in ("--set", "=".join(pair))]
-        where = ("--zookeeper", f"{self.ensemble.connect}/soak", "--data-dir", directory / "brokers")
+        where = ("--zookeeper", connect, "--data-dir", directory / "brokers")
         super().__init__(*where, "--quiet", "--console", *settings)
 
     async def _start_ensemble(self) -> None:
@@ -59,6 +65,11 @@ class SoakCluster(ProcessCluster):
     def __enter__(self) -> SoakCluster:
         super().__enter__()
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **FAST})
+        self.links.__enter__()
+        for broker_id in BROKERS:
+            with self._properties(broker_id).open("a") as file:
+                file.write(f"zookeeper.connect={self.links.connect(broker_id)}\n")  # the last one counts
+            self.inject("restart", broker=broker_id)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,7 +77,11 @@ class SoakCluster(ProcessCluster):
             super().__exit__()
         finally:
             (self.directory / "brokers.log").write_text(self.command.text + self.command.errors)
+            self.links.__exit__()
             self.ensemble.close()
+
+    def _properties(self, broker_id: int) -> Path:
+        return self.directory / "brokers" / f"broker-{broker_id}.properties"
 
     def log_dir(self, broker_id: int) -> Path:
         """The log directory of a broker."""
@@ -86,7 +101,7 @@ class SoakCluster(ProcessCluster):
         """The addresses of the brokers' consoles, by broker id."""
         found = {}
         for broker_id in BROKERS:
-            text = (self.directory / "brokers" / f"broker-{broker_id}.properties").read_text()
+            text = self._properties(broker_id).read_text()
             found[broker_id] = text.partition("ottla.console.listener=")[2].partition("\n")[0].replace("\\:", ":")
         return found
 
@@ -94,6 +109,7 @@ class SoakCluster(ProcessCluster):
 
     def heal(self) -> None:
         """End all faults, let everything run again, and wait until all replicas are in sync."""
+        self.links.heal()
         for server in self.ensemble.servers:
             if server.is_running:
                 server.resume()

@@ -34,7 +34,10 @@ class ClusterNemesis(Nemesis):
             self.silence_link: 2,
             self.silence_one_direction: 2,
             self.isolate_broker: 2,
+            self.unplug_broker: 2,
             self.cut_clients: 1,
+            self.cut_from_zookeeper: 2,
+            self.silence_zookeeper: 2,
             self.step_clock: 2,
             self.fill_disk: 2,
             self.fail_fsync: 2,
@@ -132,12 +135,33 @@ class ClusterNemesis(Nemesis):
 
     def isolate_broker(self) -> None:
         """A broker reaches ZooKeeper and clients, and no other broker."""
+        self._for_a_while(*self._isolation(self._broker()))
+
+    def unplug_broker(self) -> None:
+        """A machine without a network."""
         broker = self._broker()
-        self._for_a_while(*(("blackhole", {"broker": broker, "peer": one}) for one in BROKERS if one != broker))
+        self._cluster.links.silence(broker, answers_only=False)
+        self._for_a_while(*self._isolation(broker), ("blackhole", {"broker": broker}))
+        self._cluster.links.heal()
+
+    def _isolation(self, broker: int) -> list[tuple[str, dict[str, Any]]]:
+        return [("blackhole", {"broker": broker, "peer": one}) for one in BROKERS if one != broker]
 
     def cut_clients(self) -> None:
         """A broker is not there for clients, and is for the others."""
         self._for_a_while(("refuse", {"broker": self._broker()}))
+
+    def cut_from_zookeeper(self) -> None:
+        """The ZooKeepers refuse a broker, which reaches the others and clients."""
+        self._cluster.links.cut(self._broker())
+        self._for_a_while()
+        self._cluster.links.heal()
+
+    def silence_zookeeper(self) -> None:
+        """A broker hears nothing from the ZooKeepers; what it sends arrives at once, or when it hears of them again."""
+        self._cluster.links.silence(self._broker(), answers_only=self._rng.random() < 0.5)
+        self._for_a_while()
+        self._cluster.links.heal()
 
     # -- clocks and disks --------------------------------------------------------------------------------------------
 
