@@ -13,6 +13,7 @@ from broker.controller import partitions
 from broker.controller.alter_partition import IsrProposals
 from broker.controller.leader_election import elect_after_loss
 from broker.controller.partitions import PartitionLeaders
+from broker.settings.store import ConfigStore
 from registry.interface import ANY_VERSION
 from registry.znodes.topics import PartitionStateZnode
 from replication import follower_log
@@ -188,6 +189,15 @@ def acknowledged_before_it_is_flushed() -> None:
     LogManager.flush = LogManager.flush_up_to = flush  # type: ignore[method-assign, assignment]
 
 
+def settings_of_a_server_that_lags() -> None:
+    """The settings of a new topic are read from a ZooKeeper server that may not have them yet."""
+
+    async def see_latest(self: ConfigStore) -> None:
+        return None
+
+    ConfigStore.see_latest = see_latest  # type: ignore[method-assign]
+
+
 MUTATIONS: dict[str, Callable[[], None]] = {
     "hw-too-high": high_watermark_one_too_high,
     "no-epoch-check": no_epoch_check,
@@ -206,5 +216,6 @@ MUTATIONS: dict[str, Callable[[], None]] = {
     "repeated-batches": repeated_batches,
     "forgotten-producers": producers_forgotten_by_followers,
     "acknowledged-before-flush": acknowledged_before_it_is_flushed,
+    "settings-without-sync": settings_of_a_server_that_lags,
 }
 """By name: for runs about replicas."""

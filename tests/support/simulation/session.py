@@ -3,7 +3,7 @@
 The store and its sessions run in nobody's process; what a process hears, it hears in its own. The session itself is
 the production one (registry/embedded/session.py), whose `disconnect`, `reconnect` and `expire` are made for this. What
 is added is what a wire adds: a write whose answer is on its way when the connection breaks raises ConnectionLossError
-although it was done, and watches come late.
+although it was done, watches come late, and reads are answered by a server that may lag behind.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from registry.embedded.session import EmbeddedRegistry
 from registry.embedded.store import EmbeddedStore
+from registry.embedded.tree import NodeChange, Tree
 from registry.errors import ConnectionLossError, SessionExpiredError
 from registry.interface import ANY_VERSION, Acl, ConnectionState, Op, OpResult, Stat, Watch
 from support.simulation.process import NOBODY, SimulatedProcess
+from support.simulation.registry_server import RegistryServer
+
+T = TypeVar("T")
 
 _LATENCY_S = (0.0003, 0.003)
 
@@ -33,7 +37,7 @@ class SimulatedStore:
 
     def session(self, timeout_ms: int) -> SimulatedSession:
         """See `EmbeddedStore.session`."""
-        made = SimulatedSession(self._store.session(timeout_ms), self._process, self._random)
+        made = SimulatedSession(self._store, timeout_ms, self._process, self._random)
         self.sessions.append(made)
         return made
 
@@ -51,6 +55,7 @@ class _LateWatch:
         self._session.hear(self._call, *arguments)
 
     def _call(self, *arguments: object) -> None:
+        self._session.server.catch_up()
         if self._callback is not None:
             self._callback(*arguments)
 
@@ -64,8 +69,11 @@ class _LateWatch:
 class SimulatedSession:
     """A `Registry` (registry/interface.py) in one process."""
 
-    def __init__(self, inner: EmbeddedRegistry, process: SimulatedProcess, rng: random.Random) -> None:
-        self.inner = inner
+    def __init__(self, store: EmbeddedStore, timeout_ms: int, process: SimulatedProcess, rng: random.Random) -> None:
+        now_s = asyncio.get_running_loop().time
+        self.server = RegistryServer(store, random.Random(rng.getrandbits(64)), now_s)
+        self.inner = store.session(timeout_ms)
+        self.inner.changed = self._changed  # type: ignore[method-assign]
         self._process = process
         self._random = rng
         self._breaks = 0  # how often the connection was lost: what was asked before is not answered after
@@ -90,6 +98,11 @@ class SimulatedSession:
         self._breaks += 1
         await asyncio.get_running_loop().create_task(self.inner.expire(), context=NOBODY)
 
+    def _changed(self, changes: Sequence[NodeChange]) -> None:
+        """The store has committed this: the server gets it, and then the watches fire."""
+        self.server.changed(changes)
+        EmbeddedRegistry.changed(self.inner, changes)
+
     # -- the wire ----------------------------------------------------------------------------------------------------
 
     def _next(self, last: float, lag_s: float = 0.0) -> float:
@@ -108,7 +121,7 @@ class SimulatedSession:
             future: asyncio.Future[Any] = loop.create_future()
             breaks = self._breaks
             self._last_request = due = self._next(self._last_request)
-            loop.call_at(due, self._begin, future, call, arguments, named, context=NOBODY)
+            loop.call_at(due, self._begin, future, call, arguments, named, writes, context=NOBODY)
             result, error = await future
             if breaks != self._breaks and error is None and self.inner.state is not ConnectionState.CLOSED:
                 if self.inner.state is ConnectionState.EXPIRED:
@@ -120,18 +133,31 @@ class SimulatedSession:
                 raise error
             return result
 
+    async def _read(self, look: Callable[[Tree], T]) -> T:
+        """What the server of the session knows, when it gets the request."""
+
+        async def read() -> T:
+            await self.inner.sync()
+            return look(self.server.tree())
+
+        found: T = await self._ask(read, writes=False)
+        return found
+
     def _begin(
         self,
         future: asyncio.Future[Any],
         call: Callable[..., Awaitable[Any]],
         arguments: tuple[Any, ...],
         named: dict[str, Any],
+        writes: bool,
     ) -> None:
         async def work() -> None:
             try:
                 outcome: tuple[Any, Exception | None] = (await call(*arguments, **named), None)
             except Exception as error:
                 outcome = (None, error)
+            if writes:
+                self.server.catch_up()  # it has the write, and with it everything before
             self.hear(_answer, future, outcome)
 
         asyncio.get_running_loop().create_task(work(), context=NOBODY)
@@ -150,7 +176,12 @@ class SimulatedSession:
 
     async def start(self) -> None:
         """Open a session."""
-        await self._ask(self.inner.start, writes=False)
+
+        async def start() -> None:
+            await self.inner.start()
+            self.server.begin()
+
+        await self._ask(start, writes=False)
 
     async def close(self) -> None:
         """End the session."""
@@ -178,8 +209,8 @@ class SimulatedSession:
 
     async def get(self, path: str) -> tuple[bytes | None, Stat]:
         """Data and stat."""
-        found: tuple[bytes | None, Stat] = await self._ask(self.inner.get, path, writes=False)
-        return found
+        node = await self._read(lambda tree: tree.node(path))
+        return node.data, node.stat()
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
         """Replace the data."""
@@ -192,12 +223,17 @@ class SimulatedSession:
 
     async def exists(self, path: str) -> Stat | None:
         """Stat of the node."""
-        stat: Stat | None = await self._ask(self.inner.exists, path, writes=False)
-        return stat
+        node = await self._read(lambda tree: tree.get(path))
+        return None if node is None else node.stat()
 
     async def sync(self) -> None:
         """See what others have written."""
-        await self._ask(self.inner.sync, writes=False)
+
+        async def sync() -> None:
+            await self.inner.sync()
+            self.server.catch_up()
+
+        await self._ask(sync, writes=False)
 
     async def children(self, path: str) -> list[str]:
         """Names of the children."""
@@ -205,8 +241,8 @@ class SimulatedSession:
 
     async def children_with_stat(self, path: str) -> tuple[list[str], Stat]:
         """Names of the children, and the stat of the node."""
-        found: tuple[list[str], Stat] = await self._ask(self.inner.children_with_stat, path, writes=False)
-        return found
+        names, node = await self._read(lambda tree: (tree.children(path), tree.node(path)))
+        return names, node.stat()
 
     async def get_acl(self, path: str) -> tuple[tuple[Acl, ...], Stat]:
         """ACL and stat."""
@@ -225,12 +261,14 @@ class SimulatedSession:
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> Watch:
         """Call back after the node has changed."""
+        self.server.catch_up()
         watch = _LateWatch(self, callback)
         watch.inner = self.inner.watch_data(path, watch.fire)
         return watch
 
     def watch_children(self, path: str, callback: Callable[[], None]) -> Watch:
         """Call back after the node's children have changed."""
+        self.server.catch_up()
         watch = _LateWatch(self, callback)
         watch.inner = self.inner.watch_children(path, watch.fire)
         return watch
