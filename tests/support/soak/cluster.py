@@ -66,11 +66,18 @@ class SoakCluster(ProcessCluster):
         super().__enter__()
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **FAST})
         self.links.__enter__()
+        try:
+            self._use_links()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _use_links(self) -> None:
         for broker_id in BROKERS:
             with self._properties(broker_id).open("a") as file:
                 file.write(f"zookeeper.connect={self.links.connect(broker_id)}\n")  # the last one counts
             self.inject("restart", broker=broker_id)
-        return self
 
     def __exit__(self, *_: object) -> None:
         try:
