@@ -8,6 +8,7 @@ reading the new ones. Other members do not wait for it.
 import asyncio
 import uuid
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Final, Literal
 
 from client.consumer.member import GroupMember, MemberParts, first_of
@@ -102,7 +103,7 @@ class ConsumerMember(GroupMember):
                 return "stuck"
             self._look_for_topics()
             try:
-                given_up = await self._heartbeat()
+                given_up = await self._whole_heartbeat()
             except KafkaError as error:
                 self._heartbeat_failed(error)
                 self._told_topics = self._told_owned = None  # report everything again: it is unknown what has arrived
@@ -116,6 +117,17 @@ class ConsumerMember(GroupMember):
                     await self._news.wait()
             except TimeoutError:
                 pass
+
+    async def _whole_heartbeat(self) -> bool:
+        """As `_heartbeat`, and if the membership ends meanwhile: the last commit needs the epoch of the response."""
+        heartbeat = asyncio.ensure_future(self._heartbeat())
+        try:
+            await asyncio.wait([heartbeat])
+        except asyncio.CancelledError:
+            with suppress(KafkaError):
+                await heartbeat
+            raise
+        return heartbeat.result()
 
     async def _heartbeat(self) -> bool:
         """Report changes and receive the target assignment. True if the group has removed this member."""

@@ -3,6 +3,8 @@
 The group is scripted: a real one does this within a millisecond, too rarely for a test.
 """
 
+import asyncio
+
 import pytest
 
 from client.consumer.consumer import Consumer
@@ -17,8 +19,9 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 from support.batches import build
-from support.fake_broker import topic_id
+from support.fake_broker import STALL, topic_id
 from support.fake_coordinator import FakeCoordinator
+from support.polling import until
 
 HEARTBEAT, FETCH_OFFSETS, COMMIT = ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT
 T0 = TopicPartition("t", 0)
@@ -81,14 +84,15 @@ async def group():
         yield fake
 
 
-def member(group):
+def member(group, *, enable_auto_commit=False, **options):
     return Consumer(
         bootstrap_servers=group.address,
         group_id="g",
         group_protocol="consumer",
         auto_offset_reset="earliest",
         retry_backoff_ms=1,
-        enable_auto_commit=False,
+        enable_auto_commit=enable_auto_commit,
+        **options,
     )
 
 
@@ -111,3 +115,44 @@ async def test_the_epoch_changes_during_offset_commit(group):
         assert (await anext(consumer)).value == b"one"
         await consumer.commit({T0: 1})
     assert group.committed == {0: 1}
+
+
+async def test_the_epoch_changes_during_the_last_heartbeat(group):
+    """The consumer is closed before the response is there: its last commit is one of the new epoch all the same."""
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def later(request, version):
+        asked.set()
+        await answered.wait()
+        group.epoch += 1
+        return group._consumer_group_heartbeat(request, version, ErrorCode.NONE)
+
+    async with member(group, enable_auto_commit=True, api_timeout_ms=1000) as consumer:
+        await consumer.subscribe(["t"])
+        assert (await anext(consumer)).value == b"one"
+        group.script[HEARTBEAT].append(later)
+        await asked.wait()
+        closing = asyncio.create_task(consumer.close())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        answered.set()
+        await closing
+    assert group.committed == {0: 1}
+    assert group.seen(HEARTBEAT)[-1].member_epoch == -1
+
+
+async def test_the_last_heartbeat_is_not_answered(group):
+    """Its connection is closed after the time that `close` has, and with it everything of the member ends."""
+    asked = asyncio.Event()
+
+    def never(request, version):
+        asked.set()
+        return STALL
+
+    async with member(group) as consumer:
+        await consumer.subscribe(["t"])
+        assert (await anext(consumer)).value == b"one"
+        group.script[HEARTBEAT].append(never)
+        await asked.wait()
+        await consumer.close(timeout_s=0.01)
+    await until(lambda: all(one.get_name() != "member of g" for one in asyncio.all_tasks()), "the member has ended")
