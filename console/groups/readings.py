@@ -24,7 +24,6 @@ from console.watching.patience import PATIENCE_S, Problems
 MAX_SUMMARIES: Final = 5000
 """Groups whose members and lag are read at most, the first ones by name."""
 GROUPS_AT_ONCE: Final = 250
-K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -79,7 +78,7 @@ async def list_groups(admin: Admin, brokers: Sequence[BrokerMetadata] | None = N
     """
     problems = Problems()
     brokers = await brokers_of(admin) if brokers is None else brokers
-    found = await _each({one.node_id: one.node_id for one in brokers}, admin.list_groups_of, problems)
+    found = await problems.of_brokers({one.node_id: one.node_id for one in brokers}, admin.list_groups_of)
     groups = {one.group_id: one for part in found.values() for one in part}
     return Listed([groups[name] for name in sorted(groups)], problems.sentences)
 
@@ -99,7 +98,7 @@ async def ask_coordinators(
     by_coordinator: dict[int, list[str]] = {}
     for one in groups:
         by_coordinator.setdefault(one.coordinator, []).append(one.group_id)
-    found = await _each(by_coordinator, ask, problems)
+    found = await problems.of_brokers(by_coordinator, ask)
     return {name: one for part in found.values() for name, one in part.items()}
 
 
@@ -119,7 +118,7 @@ async def read_summaries(admin: Admin) -> Summaries:
             committed.update(_successes(await admin.list_offsets_of_groups(part)))
 
     problems = Problems()
-    await _each(by_coordinator, read, problems)
+    await problems.of_brokers(by_coordinator, read)
     ends = await log_ends(admin, {partition for offsets in committed.values() for partition in offsets}, problems)
     summaries = {
         name: GroupSummary(group.state, len(group.members), _lag_by_topic(committed.get(name, {}), ends))
@@ -157,7 +156,7 @@ async def log_ends(admin: Admin, partitions: Iterable[TopicPartition], problems:
 
     if without:
         problems.add(f"{without[0]}{' and others have' if len(without) > 1 else ' has'} no leader.")
-    found = await _each(by_leader, ask, problems)
+    found = await problems.of_brokers(by_leader, ask)
     return {partition: offset for part in found.values() for partition, offset in part.items()}
 
 
@@ -171,13 +170,6 @@ async def existing_topics(admin: Admin, names: Iterable[str]) -> dict[str, Topic
     except UnknownTopicOrPartitionError:
         known = await admin.describe_topics()
         return {name: known[name] for name in wanted & known.keys()}
-
-
-async def _each(parts: Mapping[int, K], ask: Callable[[K], Awaitable[T]], problems: Problems) -> dict[int, T]:
-    """Ask all brokers at the same time, and return the answers. parts: what to ask each broker for."""
-    asked = (problems.bounded(ask(part), f"Broker {broker_id}") for broker_id, part in parts.items())
-    answers = await asyncio.gather(*asked)
-    return {broker_id: one for broker_id, one in zip(parts, answers, strict=True) if one is not None}
 
 
 def _successes(found: Mapping[str, T | KafkaError]) -> dict[str, T]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from client.admin.admin import Admin
 from client.consumer.offsets import EARLIEST, LATEST
@@ -74,13 +75,12 @@ class TopicLog:
             by_leader.setdefault(self._topic.partitions[partition].leader, []).append(partition)
         found: Bounds = {}
 
-        async def ask(leader: int, partitions: list[int]) -> None:
+        async def ask(partitions: list[int]) -> None:
             wanted = {TopicPartition(self._topic.name, one): timestamp for one in partitions}
             answer = await self._admin.list_offsets(wanted, read_committed=not self._shows_all)
             found.update({name.partition: one.offset for name, one in answer.items()})
 
-        questions = [(partitions, ask(leader, partitions)) for leader, partitions in by_leader.items()]
-        await asyncio.gather(*[self._guarded(partitions, one) for partitions, one in questions])
+        await asyncio.gather(*[self._guarded(part, partial(ask, part)) for part in by_leader.values()])
         for partition, offset in found.items():
             self.errors.pop(partition, None)
             if offset < 0 and partition in self.ranges:
@@ -132,24 +132,24 @@ class TopicLog:
         return _oldest({one: page.records for one, page in found.items()}, None)
 
     async def _each(
-        self, read: Callable[[int], Coroutine[Any, Any, Found]], partitions: Iterable[int] | None = None
+        self, read: Callable[[int], Awaitable[Found]], partitions: Iterable[int] | None = None
     ) -> dict[int, Found]:
         """Read partitions, by default all, a few at once of each leader."""
         found: dict[int, Found] = {}
         places = defaultdict[int, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
 
-        async def one_of(partition: int) -> None:
+        async def read_one(partition: int) -> None:
             async with places[self._topic.partitions[partition].leader]:
                 found[partition] = await read(partition)
 
-        await asyncio.gather(*[self._guarded([one], one_of(one)) for one in partitions or self.ranges])
+        await asyncio.gather(*[self._guarded([one], partial(read_one, one)) for one in partitions or self.ranges])
         return found
 
-    async def _guarded(self, partitions: list[int], work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, partitions: list[int], work: Callable[[], Awaitable[None]]) -> None:
         """Do the work for some partitions, in a limited time. Their errors are kept."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                await work
+                await work()
         except TimeoutError:
             leaders = sorted({self._topic.partitions[one].leader for one in partitions})
             text = f"broker {', '.join(map(str, leaders))} has not answered within {TIMEOUT_S:g} s"

@@ -6,7 +6,6 @@ Operations of `/api/v1` show what the others have answered, and the sentences of
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -23,8 +22,8 @@ async def ask_every_broker(call: Call, ask: Callable[[int], Awaitable[T]]) -> di
     ask: is called with the id of each broker.
     """
     problems = Problems()
-    ids = [one.node_id for one in (await call.admin.describe_cluster()).brokers]
-    found = await asyncio.gather(*(problems.bounded(ask(broker_id), f"Broker {broker_id}") for broker_id in ids))
+    brokers = (await call.admin.describe_cluster()).brokers
+    found = await problems.of_brokers({one.node_id: one.node_id for one in brokers}, ask)
     if problems.sentences:
         raise RestError(504, " ".join(problems.sentences), RETRIABLE_KAFKA_ERROR)
-    return {broker_id: one for broker_id, one in zip(ids, found, strict=True) if one is not None}
+    return found

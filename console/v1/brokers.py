@@ -191,7 +191,7 @@ async def list_brokers_with_load(call: Call) -> BrokersOverview:
     problems = Problems()
     logs, versions = await asyncio.gather(
         log_dirs(call.admin, alive, problems),
-        asyncio.gather(*(problems.bounded(_version(call, one), f"Broker {one}") for one in alive)),
+        problems.of_brokers({one: one for one in alive}, lambda one: _version(call, one)),
     )
     partitions = [one for topic in topics.values() for one in topic.partitions.values()]
     leaders = Counter(one.leader for one in partitions)
@@ -199,7 +199,6 @@ async def list_brokers_with_load(call: Call) -> BrokersOverview:
     at_home = Counter(one.leader for one in partitions if one.replicas and one.leader == one.replicas[0])
     replicas = Counter(replica for one in partitions for replica in one.replicas)
     behind = Counter(replica for one in partitions for replica in one.replicas if replica not in one.isr)
-    version_of = dict(zip(alive, versions, strict=True))
 
     def summary(broker_id: int) -> BrokerSummary:
         broker, dirs = alive.get(broker_id), logs.get(broker_id)
@@ -218,7 +217,7 @@ async def list_brokers_with_load(call: Call) -> BrokersOverview:
             size_bytes=None if dirs is None else sum(one.size_bytes for log in dirs for one in log.replicas),
             log_dirs=None if dirs is None else len(dirs),
             failed_log_dirs=None if dirs is None else sum(bool(log.error_code) for log in dirs),
-            version=version_of.get(broker_id),
+            version=versions.get(broker_id),
         )
 
     return BrokersOverview(

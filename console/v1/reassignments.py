@@ -138,7 +138,7 @@ async def elect_leaders(call: Call) -> Outcomes:
 async def list_moves(call: Call) -> Moves:
     """List the reassignments in progress, with the progress of their new replicas."""
     problems = Problems()
-    found = await problems.bounded(call.admin.list_partition_reassignments(), "The controller") or {}
+    found = await problems.bounded(call.admin.list_partition_reassignments, "The controller") or {}
     moving = {name: one for name, one in found.items() if call.sees_topic(name.topic)}
     if not moving:
         return Moves(moves=[], problems=problems.sentences)

@@ -6,8 +6,8 @@ aborts it. The coordinator aborts the others, as if a new producer began with th
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Annotated, Final
 
@@ -145,12 +145,13 @@ async def list_transactions(call: Call) -> Transactions:
     """List the transactional ids of all brokers that answer in time, with the start of their open transactions."""
     admin, problems = call.admin, Problems()
     brokers = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
-    answers = await asyncio.gather(
-        *(problems.bounded(admin.list_transactions(brokers=[one]), f"Broker {one}") for one in brokers)
+    answers = await problems.of_brokers(
+        {one: [one] for one in brokers}, lambda ids: admin.list_transactions(brokers=ids)
     )
-    listed = sorted(one for part in answers if part for one in part if _sees(call, one.transactional_id))
+    listed = sorted(one for part in answers.values() for one in part if _sees(call, one.transactional_id))
     open_ids = [one.transactional_id for one in listed if one.state in OPEN_STATES][:MAX_DESCRIBED]
-    described = await problems.bounded(admin.describe_transactions(open_ids), "The start of open transactions") or {}
+    ask = partial(admin.describe_transactions, open_ids)
+    described = await problems.bounded(ask, "The start of open transactions") or {}
     return Transactions(
         transactions=[
             TransactionSummary(
@@ -177,7 +178,8 @@ async def get_transaction(call: Call) -> TransactionDetails:
     found = await _described(call)
     problems = Problems()
     seen = [one for one in found.partitions if call.sees_topic(one.topic)]
-    partitions = await problems.bounded(_partitions(call, seen, found.producer_id), "The leaders of the partitions")
+    ask = partial(_partitions, call, seen, found.producer_id)
+    partitions = await problems.bounded(ask, "The leaders of the partitions")
     if partitions is None:
         partitions = [_unknown(one) for one in seen]
     return TransactionDetails(
@@ -293,7 +295,7 @@ async def find_hanging_transactions(call: Call) -> HangingTransactions:
     led = (name for name, one in partitions_of(topics) if one.leader >= 0)
     partitions = list(islice(led, MAX_PARTITIONS))
     problems = Problems()
-    search = find_hanging(call.admin, partitions, now_ms=now_ms(), max_timeout_ms=minutes * 60_000)
+    search = partial(find_hanging, call.admin, partitions, now_ms=now_ms(), max_timeout_ms=minutes * 60_000)
     found = await problems.bounded(search, "The search", SEARCH_S)
     return HangingTransactions(
         hanging=[_hanging(one.partition, one.producer) for one in found or ()],

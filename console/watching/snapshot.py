@@ -6,7 +6,8 @@ The end offsets of at most 20,000 partitions and the lags of at most 200 groups 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -106,12 +107,10 @@ async def log_dirs(
     admin: Admin, brokers: Iterable[int], problems: Problems, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[int, list[LogDirDescription]]:
     """Return the log directories of the brokers that answer in time, with all replicas or those of some partitions."""
-    ids = list(brokers)
     part = None if partitions is None else list(partitions)
-    found = await asyncio.gather(
-        *(problems.bounded(admin.describe_log_dirs([broker_id], part), f"Broker {broker_id}") for broker_id in ids)
+    return await problems.of_brokers(
+        {broker_id: [broker_id] for broker_id in brokers}, lambda ids: admin.describe_log_dirs(ids, part)
     )
-    return {broker_id: dirs for broker_id, dirs in zip(ids, found, strict=True) if dirs is not None}
 
 
 def _disk(dirs: list[LogDirDescription]) -> BrokerDisk:
@@ -161,7 +160,8 @@ async def offsets(
         found: dict[TopicPartition, int] = {}
         for begin in range(0, len(partitions), _PARTITIONS_AT_ONCE):
             part = partitions[begin : begin + _PARTITIONS_AT_ONCE]
-            answer = await problems.bounded(admin.list_offsets(dict.fromkeys(part, which)), f"Broker {broker_id}")
+            asked = dict.fromkeys(part, which)
+            answer = await problems.bounded(partial(admin.list_offsets, asked), f"Broker {broker_id}")
             if answer is None:
                 break
             found |= {partition: one.offset for partition, one in answer.items()}
@@ -202,12 +202,8 @@ async def _with_lags(
         lags[group_id] = sum(max(0, lag) for lag in known) if known else None
 
     groups = {name: group for name, group in described.items() if isinstance(group, GroupDescription)}
-    await problems.bounded(_all(find_lag(name) for name in groups), "The lag of some groups")
+    await problems.bounded(lambda: asyncio.gather(*map(find_lag, groups)), "The lag of some groups")
     return {
         name: GroupState(group.state, frozenset(one.member_id for one in group.members), lags.get(name))
         for name, group in groups.items()
     }
-
-
-async def _all(asked: Iterable[Awaitable[None]]) -> None:
-    await asyncio.gather(*asked)
