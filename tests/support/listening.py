@@ -12,6 +12,7 @@ from broker.network.acceptor import Acceptor
 from broker.network.limits import ConnectionQuota, MemoryBudget
 from client.wire.network import AsyncioNetwork
 from support.connections import echo
+from support.heap import instances
 from support.polling import until
 
 MIB = 1 << 20
@@ -48,6 +49,7 @@ async def listening(handle=echo, *, is_running=True, quota=None, budget=None, ma
 @contextlib.contextmanager
 def without_garbage_collector():
     """What only the garbage collector would free stays. It rarely looks at what has lived for long."""
+    gc.collect()  # what others have left
     gc.disable()
     try:
         yield
@@ -60,7 +62,7 @@ def left_to_garbage_collector(kind):
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         gc.collect()
-        return sum(isinstance(one, kind) for one in gc.garbage)
+        return sum(1 for _ in instances(kind, gc.garbage))
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

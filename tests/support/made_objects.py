@@ -39,7 +39,7 @@ class MadeObjects:
         threading.setprofile(None)
 
     def __iter__(self) -> Iterator[object]:
-        alive = {id(one): one for one in gc.get_objects() if is_ours(type(one)) or isinstance(one, BaseException)}
+        alive = {id(one): one for one in gc.get_objects() if is_ours(type(one)) or issubclass(type(one), BaseException)}
         return iter((self._made | alive).values())
 
     def _see(self, frame: FrameType, event: str, value: Any) -> None:

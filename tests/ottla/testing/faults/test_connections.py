@@ -17,6 +17,7 @@ from ottla.testing.faults.errors import FaultError
 from ottla.testing.faults.link import Link
 from support.deadlines import DEADLINE_S
 from support.faulty_cluster import SeenProducer, consume, create_topic, isr_of, leader_of
+from support.heap import instances
 from support.polling import until_blocking
 from support.tls_listening import tls_settings
 
@@ -370,4 +371,4 @@ def test_connections_that_are_closed_are_forgotten():
                 client.sendall(API_VERSIONS)
                 assert client.recv(4)
         gc.collect()
-        assert sum(isinstance(one, Link) and one.client_id == "link" for one in gc.get_objects()) < 100
+        assert sum(one.client_id == "link" for one in instances(Link, gc.get_objects())) < 100
