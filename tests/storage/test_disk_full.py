@@ -447,7 +447,10 @@ async def test_a_log_is_created_in_a_directory_with_space(tmp_path):
 
 
 def test_a_limit_on_file_sizes(tmp_path):
-    """EFBIG from the kernel: RLIMIT_FSIZE, in a process of its own."""
+    """EFBIG from the kernel: RLIMIT_FSIZE, in a process of its own.
+
+    It writes no bytecode (-B): Python leaves a file that is cut off at the limit, and fails wherever it is imported.
+    """
     code = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, {resource.getrlimit(resource.RLIMIT_FSIZE)[1]}))
@@ -471,4 +474,4 @@ log.append_as_leader(batch("y"), 0)
 assert [r.value for r in read_records(log)] == [b"x" * 700] * count + [b"y"]
 log.close()
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_S)
+    subprocess.run([sys.executable, "-B", "-c", code], check=True, timeout=DEADLINE_S)
