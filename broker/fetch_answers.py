@@ -108,13 +108,6 @@ class FetchAnswer:
                     one.error = error
         return self.build(fetched)
 
-    def build_after_wait(self, fetched: Sequence[FetchedPartition]) -> FetchResponse:
-        """Return the response to a request that has waited for data."""
-        self._context.resume()
-        response = self.build(fetched)
-        self._context.pause()
-        return response
-
     def build(self, fetched: Sequence[FetchedPartition]) -> FetchResponse:
         """Return the response: for an incremental fetch only with partitions that have changed, or an empty one if it
         would exceed a quota of the client.

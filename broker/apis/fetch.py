@@ -18,7 +18,7 @@ from broker.fetch_answers import (
 )
 from broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchSessionError, Key
 from broker.requests.context import RequestContext
-from broker.requests.handler import CancelOnDisconnect, Handler, then
+from broker.requests.handler import CancelOnDisconnect, Handler
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -95,7 +95,7 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             return CancelOnDisconnect(asyncio.ensure_future(answer.build_converted(fetched)))
         if isinstance(fetched, list):
             return answer.build(fetched)
-        return then(fetched, answer.build_after_wait)
+        return CancelOnDisconnect(fetched, answer.build)
 
     def _session(self, request: FetchRequest, version: int, *, is_follower: bool) -> tuple[FetchSession | None, bool]:
         """Return the request's session, if any, and whether the fetch is incremental. Raises FetchSessionError."""

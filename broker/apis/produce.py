@@ -18,7 +18,7 @@ from broker.errors import RequestError, code_of
 from broker.network.connection import CloseConnectionError
 from broker.produced_records import check_records
 from broker.requests.context import RequestContext
-from broker.requests.handler import CancelOnDisconnect, Handler, then
+from broker.requests.handler import CancelOnDisconnect, Handler
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
@@ -214,7 +214,7 @@ class Appends:
         waiting = self._services.replicas.wait_for_appends(self.required, self.unflushed, timeout_s)
         if waiting is None:
             return self.finish({})
-        return self._finish_after_flush(waiting) if self.unflushed else then(waiting, self.finish)
+        return self._finish_after_flush(waiting) if self.unflushed else CancelOnDisconnect(waiting, self.finish)
 
     async def _validate_and_answer(self) -> ProduceResponse | None:
         """Validate the large batches in another thread, one after the other, and append them; then answer.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from broker.authorization.access import Access
 from broker.cluster.metadata_cache import Snapshot
 from broker.requests.context import RequestContext
-from broker.requests.handler import AnyHandler, CancelOnDisconnect, Handler, Later, then
+from broker.requests.handler import AnyHandler, CancelOnDisconnect, Handler, Later
 from broker.services import Services
 from protocol.api_keys import ApiKey, response_class
 from protocol.error_codes import ErrorCode
@@ -264,7 +264,7 @@ def after(answer: Answer, change: Callable[[Any], None]) -> Answer:
     if answer is None or isinstance(answer, Message):
         return changed(answer)
     if isinstance(answer, CancelOnDisconnect):
-        return then(answer.future, changed)
+        return answer.then(changed)
 
     async def wait(coming: Awaitable[Message | None]) -> Message | None:
         return changed(await coming)

@@ -76,14 +76,16 @@ class _Route:
         self.tagged_from = min((v for v in versions if response_header_version(api.key, v) == 1), default=1 << 15)
 
 
+_COMING = (CancelOnDisconnect, asyncio.Future)
+
+
 class _Pending:
     """A request whose answer comes later."""
 
     __slots__ = (
+        "_coming",
         "_context",
         "_dispatcher",
-        "_future",
-        "_is_cancelled_on_disconnect",
         "_request",
         "_route",
         "_started_s",
@@ -103,26 +105,23 @@ class _Pending:
         self._request = request
         self._context = context
         self._started_s = started_s
-        self._is_cancelled_on_disconnect = isinstance(later, CancelOnDisconnect)
         if dispatcher.has_quotas:
             context.pause()
-        self._future: asyncio.Future[Message | None]
-        if isinstance(later, CancelOnDisconnect):
-            self._future = later.future
-        elif isinstance(later, asyncio.Future):
-            self._future = later
+        self._coming: CancelOnDisconnect[Message | None] | asyncio.Future[Message | None]
+        if isinstance(later, _COMING):
+            self._coming = later
         else:
-            self._future = dispatcher.start_task(Metered(later, context) if dispatcher.has_quotas else later)
+            self._coming = dispatcher.start_task(Metered(later, context) if dispatcher.has_quotas else later)
 
     def on_ready(self, callback: Callable[[], None]) -> None:
         """See `PendingAnswer`."""
-        self._future.add_done_callback(lambda _: callback())
+        self._coming.add_done_callback(lambda _: callback())
 
     def result(self) -> Answer | None:
         """See `PendingAnswer`."""
         self._context.resume()
         try:
-            response = self._future.result()
+            response = self._coming.result()
         except asyncio.CancelledError:
             raise CloseConnectionError("the broker is stopping") from None
         except CloseConnectionError:
@@ -136,8 +135,8 @@ class _Pending:
 
     def abandon(self) -> None:
         """See `PendingAnswer`. A handler is completed, unless it returned `CancelOnDisconnect`."""
-        if self._is_cancelled_on_disconnect:
-            self._future.cancel()
+        if isinstance(self._coming, CancelOnDisconnect):
+            self._coming.cancel()
 
 
 class Dispatcher:

@@ -46,37 +46,37 @@ B = TypeVar("B")
 
 
 class CancelOnDisconnect(Generic[A]):
-    """A future answer that is cancelled if the client disconnects."""
+    """An answer that is made of what a future brings. A disconnect cancels the future."""
 
-    __slots__ = ("future",)
+    __slots__ = ("_make", "future")
 
-    def __init__(self, future: asyncio.Future[A]) -> None:
+    def __init__(self, future: asyncio.Future[Any], make: Callable[[Any], A] | None = None) -> None:
+        """make: returns the answer; None if the future brings it."""
         self.future = future
+        self._make = make
+
+    def result(self) -> A:
+        """Make the answer: once, when the future is done. Raises what the future or `make` raises."""
+        found = self.future.result()
+        return found if self._make is None else self._make(found)
+
+    def then(self, change: Callable[[A], B]) -> CancelOnDisconnect[B]:
+        """Return the answer with a change."""
+        return CancelOnDisconnect(self.future, lambda _: change(self.result()))
+
+    def cancel(self) -> None:
+        """Do not wait any longer."""
+        self.future.cancel()
+
+    def add_done_callback(self, callback: Callable[[asyncio.Future[Any]], object]) -> None:
+        """Call back when the future is done or cancelled."""
+        self.future.add_done_callback(callback)
 
     def __await__(self) -> Generator[Any, None, A]:
-        """The answer."""
-        return self.future.__await__()
+        """Wait for the answer and make it."""
+        yield from self.future.__await__()
+        return self.result()
 
 
 Later: TypeAlias = Coroutine[Any, Any, A] | asyncio.Future[Any] | CancelOnDisconnect[A]
 """An answer that a handler does not have yet. Future[Any]: a future of an answer is no future of an answer or None."""
-
-
-def then(waiting: asyncio.Future[A], transform: Callable[[A], B]) -> CancelOnDisconnect[B]:
-    """Return `transform` applied to the awaited result. A disconnect cancels the wait."""
-    transformed: asyncio.Future[B] = asyncio.get_running_loop().create_future()
-
-    def done(finished: asyncio.Future[A]) -> None:
-        if transformed.done():
-            return
-        if finished.cancelled():
-            transformed.cancel()
-            return
-        try:
-            transformed.set_result(transform(finished.result()))
-        except Exception as error:
-            transformed.set_exception(error)
-
-    waiting.add_done_callback(done)
-    transformed.add_done_callback(lambda _: waiting.cancel())
-    return CancelOnDisconnect(transformed)

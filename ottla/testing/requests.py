@@ -240,9 +240,11 @@ class _Capturing(Handler[Any, Message]):
             raise
         if answer is None or isinstance(answer, Message):
             self._over(captured, answer)
-        elif isinstance(answer, CancelOnDisconnect | asyncio.Future):
-            future = answer.future if isinstance(answer, CancelOnDisconnect) else answer
-            future.add_done_callback(lambda future: self._ended(captured, future))
+        elif isinstance(answer, CancelOnDisconnect):
+            made = answer
+            return _Noted(made.future, lambda: self._made(captured, made))
+        elif isinstance(answer, asyncio.Future):
+            answer.add_done_callback(lambda future: self._ended(captured, future))
         else:
             return self._awaited(captured, answer)
         return answer
@@ -255,6 +257,15 @@ class _Capturing(Handler[Any, Message]):
         try:
             answer = await coming
         except Exception as error:
+            self._failed(captured, error)
+            raise
+        self._over(captured, answer)
+        return answer
+
+    def _made(self, captured: CapturedRequest, coming: CancelOnDisconnect[Message | None]) -> Message | None:
+        try:
+            answer = coming.result()
+        except (Exception, asyncio.CancelledError) as error:
             self._failed(captured, error)
             raise
         self._over(captured, answer)
@@ -279,6 +290,20 @@ class _Capturing(Handler[Any, Message]):
             captured.error_code = ErrorCode(_first_error(answer))
         captured.is_over = True
         self._changed()
+
+
+class _Noted(CancelOnDisconnect[Message | None]):
+    """An answer that is noted when it is made."""
+
+    __slots__ = ("_noted",)
+
+    def __init__(self, future: asyncio.Future[Any], noted: Callable[[], Message | None]) -> None:
+        super().__init__(future)
+        self._noted = noted
+
+    def result(self) -> Message | None:
+        """See `CancelOnDisconnect`."""
+        return self._noted()
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from broker.metrics import BrokerMetrics
 from broker.network.connection import CloseConnectionError
 from broker.requests.api_table import Api
 from broker.requests.dispatcher import Dispatcher
-from broker.requests.handler import CancelOnDisconnect, Handler, then
+from broker.requests.handler import CancelOnDisconnect, Handler
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.headers import RequestHeader, request_header_version
@@ -338,32 +338,39 @@ def test_bytes_and_times_are_counted(bench):
     assert counted.errors == 0
 
 
-# -- then -------------------------------------------------------------------------------------------------------------
+# -- answers that are made at last ------------------------------------------------------------------------------------
 
 
-async def test_then_transforms_results_and_errors_and_forwards_cancellation():
+async def test_an_answer_is_made_of_what_a_future_brings():
     loop = asyncio.get_running_loop()
 
     def pair():
         waiting = loop.create_future()
-        return waiting, then(waiting, lambda value: 10 // value)
+        return waiting, CancelOnDisconnect(waiting, lambda value: 10 // value).then(str)
 
-    waiting, transformed = pair()
+    waiting, coming = pair()
     waiting.set_result(5)
-    assert await transformed == 2
-    waiting, transformed = pair()
+    assert await coming == "2"
+    waiting, coming = pair()
     waiting.set_result(0)
     with pytest.raises(ZeroDivisionError):
-        await transformed
-    waiting, transformed = pair()
+        await coming
+    waiting, coming = pair()
     waiting.set_exception(KeyError("x"))
     with pytest.raises(KeyError):
-        await transformed
-    waiting, transformed = pair()
-    transformed.future.cancel()
-    await asyncio.sleep(0)
+        await coming
+    waiting, coming = pair()
+    coming.cancel()
     assert waiting.cancelled()
-    waiting, transformed = pair()
+    waiting, coming = pair()
     waiting.cancel()
-    await asyncio.sleep(0)
-    assert transformed.future.cancelled()
+    with pytest.raises(asyncio.CancelledError):
+        await coming
+
+
+async def test_an_answer_that_cannot_be_made_is_an_error_of_its_request(bench):
+    waiting = asyncio.get_running_loop().create_future()
+    bench.find.outcome = CancelOnDisconnect(waiting, lambda _: 1 // 0)
+    pending = bench.ask()
+    waiting.set_result(None)
+    assert decoded(await ready(pending))[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
