@@ -40,6 +40,15 @@ def floor_position(entries, offset):
     return entries[slot - 1][1] if slot else 0
 
 
+def test_the_newest_entries_are_in_memory(path):
+    """What is appended is looked up without a read, and memory does not grow with the index."""
+    index = OffsetIndex(FileSystem(), path, BASE, 80_000, create=True)
+    for number in range(5000):
+        index.append(BASE + 1 + number, 100 * number)
+        assert index.is_in_memory(BASE + 1 + max(0, number - 1000))
+    assert not index.is_in_memory(BASE + 1 + 2000)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 255, 256, 257, 1000, 2049, 5000])
 @pytest.mark.parametrize("reopened", [False, True])
 def test_lookup(path, count, reopened):
