@@ -63,6 +63,11 @@ def test_outcomes(partition, satisfied, outcome):
     assert error is None if outcome is None else type(error) is outcome
 
 
+def test_too_few_replicas_are_said_with_the_partition():
+    [error] = produced(p0=Partition(10, isr=(1,), min_isr=2)).complete().values()
+    assert str(error) == "t-0 has 1 replicas in sync"
+
+
 def test_all_partitions_must_be_complete():
     slow = Partition(3)
     operation = produced(p0=Partition(10), p1=slow, p2=None)

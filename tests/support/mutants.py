@@ -3,7 +3,7 @@ of the coordinators and the controller does no I/O. For each of them, the tests 
 
 One process of cosmic-ray for each of --processes clones of the commit that is checked out. The seed and the code
 determine the sample. Not in it: what tests have no reason to see (log messages, annotations, `__repr__`), `is` in place
-of `==`, and of the mutants of one kind at one place all but one.
+of `==` and the reverse, and of the mutants of one kind at one place all but one.
 """
 
 from __future__ import annotations
@@ -89,8 +89,10 @@ REACHED = "reached.json"
 IMPORT = -1
 SLOWER, GRACE_S = 8, 40
 """A mutant has as many times the seconds that its tests take without it, and these on top."""
-BY_IDENTITY = re.compile(r"Comparison.*_(Eq|NotEq|Lt|LtE|Gt|GtE)_Is(Not)?$")
-"""`is` in place of another comparison: of small numbers it says the same."""
+BY_IDENTITY = re.compile(r"Comparison.*_((Eq|NotEq|Lt|LtE|Gt|GtE)_Is(Not)?|Is_Eq|IsNot_NotEq)$")
+"""`is` in place of another comparison, and `==` in place of `is`: of small numbers, and of None and the members of
+enumerations, they say the same.
+"""
 SURVIVED, KILLED, TIMEOUT = "survived", "killed", "timeout"
 OUTCOME = re.compile(f"^({SURVIVED}|{KILLED}|{TIMEOUT}.*)$", flags=re.MULTILINE)
 """The last line that `test` prints. There is none where it has failed itself, or cosmic-ray cannot make the mutant."""
@@ -220,14 +222,14 @@ def test(work: Path) -> int:
 
 
 def unseen(code: str) -> Iterator[ast.AST]:
-    """What tests have no reason to see: annotations, log messages, `__repr__`, imports for the type checker."""
+    """What tests have no reason to see: annotations, type variables, log messages, `__repr__`, imports for mypy."""
     for node in ast.walk(ast.parse(code)):
         match node:
             case ast.arg(annotation=ast.expr() as part) | ast.AnnAssign(annotation=part):
                 yield part
             case ast.FunctionDef(name="__repr__") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 yield node
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="logger"))):
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="logger")) | ast.Name(id="TypeVar")):
                 yield node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
             yield node.returns

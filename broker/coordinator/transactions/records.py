@@ -16,6 +16,8 @@ from protocol.versioned import decode_versioned, encode_versioned, peek_version
 
 KEY_VERSION = 0
 VALUE_VERSION = 0
+_STATUS_OFFSET = 16
+"""Of the state in a value of either version."""
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -55,7 +57,7 @@ def decode_value(transactional_id: str, value: Buffer) -> Transaction:
         state = TransactionState(fields.transaction_status)
     except ValueError:
         raise DecodeError(
-            "TransactionLogValue", "transaction_status", 0, f"{fields.transaction_status} is no state"
+            "TransactionLogValue", "transaction_status", _STATUS_OFFSET, f"{fields.transaction_status} is no state"
         ) from None
     transaction = Transaction(
         transactional_id,

@@ -171,6 +171,32 @@ def test_a_directory_fails_during_the_decision(tmp_path):
     assert (tmp_path / "b" / "t-0" / MOVED_FROM).exists()  # the other one is still there
 
 
+def test_a_directory_fails_before_the_decision(tmp_path):
+    """Whether it is a copy is not known: neither is removed."""
+
+    class Failing(FileSystem):
+        def read_file(self, path):
+            if path.endswith(MOVED_FROM):
+                raise OSError(5, "I/O error")
+            return super().read_file(path)
+
+    for name in "ab":
+        (tmp_path / name / "t-0").mkdir(parents=True)
+    (tmp_path / "b" / "t-0" / MOVED_FROM).write_text(str(tmp_path / "a"))
+    logs = manager(tmp_path, Failing())
+    from storage.directories.loader import list_contents
+
+    contents = {directory: list_contents(directory) for directory in logs.dirs.all}
+    failed = []
+    ReplicaPlaces(
+        logs.fs, contents, logs.log_removal.put_aside_found, lambda directory, error: failed.append(directory)
+    ).settle()
+    assert set(failed) == set(logs.dirs.all)
+    assert [found.path for one in contents.values() for found in one.logs] == [tmp_path / "a" / "t-0"]
+    assert {path.name for path in tmp_path.glob("?/*")} >= {"t-0"}
+    assert not [path for one in contents.values() for path in one.deleted]
+
+
 # -- stops at every step -----------------------------------------------------------------------------------------------
 
 

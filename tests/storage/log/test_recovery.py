@@ -240,6 +240,42 @@ class TestLeftovers:
         assert len(values(log)) == 40
         assert not list(directory.glob("*.swap"))
 
+    def test_the_log_file_of_a_finished_compaction_takes_its_name_before_its_indexes_do(self, directory):
+        """As long as there is a `.log.swap`, the next start removes what is in its place: an index, too."""
+
+        class Noting(FileSystem):
+            renamed = ()
+
+            def rename(self, source, target):
+                if source.endswith(".swap"):
+                    self.renamed += (target.rpartition("/")[2],)
+                super().rename(source, target)
+
+        first, second = [file.stem for file in sorted(directory.glob("*.log"))[:2]]
+        for base in (first, second):
+            shutil.copy(directory / f"{base}.log", directory / f"{base}.log.swap")
+            (directory / f"{base}.index.swap").write_bytes(b"")
+        noting = Noting()
+        assert len(values(open_log(directory, fs=noting, **SMALL))) == 40
+        assert noting.renamed == (f"{first}.log", f"{first}.index", f"{second}.log", f"{second}.index")
+
+    def test_a_start_without_leftovers_looks_at_the_directory_once(self, directory):
+        class Counting(FileSystem):
+            lists = 0
+
+            def list_directory(self, path):
+                self.lists += 1
+                return super().list_directory(path)
+
+        counting = Counting()
+        open_log(directory, fs=counting, **SMALL).close()
+        once = counting.lists
+        for leftover in ("00000000000000000003.log.deleted", "00000000000000000003.log.cleaned", "x.tmp"):
+            (directory / leftover).write_bytes(b"x")
+            counting.lists = 0
+            open_log(directory, fs=counting, **SMALL).close()
+            assert counting.lists == once + 1
+
     def test_an_unfinished_compaction_is_discarded(self, directory):
         first = sorted(directory.glob("*.log"))[0].stem
         (directory / f"{first}.log.swap").write_bytes(b"")

@@ -109,6 +109,23 @@ class TestSound:
         (data / "log-start-offset-checkpoint").write_text("0\n1\ntransactional 0 100\n")
         assert verify_directory(data / "transactional-0") == []
 
+    def test_a_start_that_was_deleted_in_the_midst_of_a_transaction(self, data):
+        """The snapshots know where it began, the records that are left do not."""
+        log = open_log(data / "t-0", segment_bytes=200, retention_ms=-1)
+        for number in range(20):
+            log.append_as_leader(batch("a" * 50, producer=(7, 0, number), transactional=True), 0)
+        log.update_high_watermark(log.log_end_offset)
+        log.increment_log_start_offset(8)
+        log.delete_old_segments()
+        log.close()
+        for path in (data / "t-0").glob("*.deleted"):
+            path.unlink()
+        first, *later = sorted((data / "t-0").glob("*.snapshot"))
+        assert later
+        first.unlink()
+        (data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 8\n")
+        assert errors(data / "t-0") == []
+
 
 class TestChain:
     def test_a_lost_segment(self, data):
@@ -374,6 +391,25 @@ def test_an_unfinished_first_compaction(tmp_path):
         path.write_bytes(entry)
     assert sum("above the segment's last" in message for message in found()) == 3
     assert "offsets 0 to 0 are in no segment: a segment is missing" in found()
+
+
+def test_the_indexes_of_a_compacted_segment(tmp_path):
+    """Positions are those in the new segment, of which a part is still in memory when they are written."""
+    log = open_log(tmp_path / "t-0", cleanup_policy={"compact"}, index_interval_bytes=200)
+    for number in range(100):
+        log.append_as_leader(batch("a" * 20, key=b"%d" % (number // 2)), 0)
+    log.roll()
+    log.append_as_leader(batch("c"), 0)
+    log.commit_all()
+    compact_log(log, 0, 100)
+    log.close()
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 100\n")
+    data, entries = (tmp_path / "t-0" / LOG).read_bytes(), (tmp_path / "t-0" / INDEX).read_bytes()
+    assert len(entries) > 8 * 10
+    for offset, position in struct.iter_unpack(">ii", entries):
+        (base_offset,) = struct.unpack_from(">q", data, position)
+        assert base_offset == offset
+    assert errors(tmp_path) == []
 
 
 def test_a_snapshot_of_batches_removed_by_compaction(tmp_path):

@@ -326,3 +326,12 @@ def test_a_loaded_member_gets_its_rebalance_timeout_to_revoke():
         table.advance(REBALANCE_MS // 2)
         table.beat("a", 1, owned=ALL)
     assert "a" not in table.group.members
+
+
+def test_a_group_whose_records_are_deleted_is_empty_again(table):
+    settled_pair(table)
+    read = table.replayed()
+    for key, _ in [record for record in table.records() if record[1] is not None]:
+        read.apply((key, None))
+    assert (read.epoch, read.assignment_epoch, read.members, read.targets, read.topics) == (0, -1, {}, {}, {})
+    assert read.state is ConsumerGroupState.EMPTY

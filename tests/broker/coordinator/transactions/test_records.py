@@ -78,7 +78,8 @@ def test_invalid_records_are_refused():
     value = encode_value(transition_of(Transaction("t", 1, 1000, 5)))
     with pytest.raises(UnsupportedVersionError):
         decode_value("t", b"\0\x07" + value[2:])
-    with pytest.raises(DecodeError, match="9 is no state"):
+    with pytest.raises(DecodeError, match="9 is no state") as refused:
         decode_value("t", value[:16] + b"\x09" + value[17:])
+    assert refused.value.offset == 16
     with pytest.raises(DecodeError):
         decode_value("t", value[:10])
