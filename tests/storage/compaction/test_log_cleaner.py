@@ -321,6 +321,7 @@ async def test_damage_makes_a_log_uncleanable_and_no_other(tmp_path, caplog):
     assert caplog.text.count("bad-0 cannot be compacted") == 1
     assert "stored crc" in caplog.text
     assert yard.cleaner.uncleanable_partitions(tmp_path) == 1
+    assert yard.cleaner.uncleanable_partitions(tmp_path / "elsewhere") == 0
     assert yard.cleaner.uncleanable_bytes(tmp_path) == bad.size_bytes - bad.segments.active.size
     assert yard.leftovers() == []
     assert "good 0 7" in yard.checkpoint()

@@ -6,8 +6,9 @@ import pytest
 
 from protocol.compression import CompressionType
 from protocol.errors import CorruptRecordError
+from storage.compaction.run import compact_log
 from storage.log.inspection import LogInspection
-from support.log_dirs import BASE_TIME_MS, batch, open_log
+from support.log_dirs import BASE_TIME_MS, batch, open_log, read_batches
 
 
 @pytest.fixture
@@ -63,6 +64,21 @@ def test_the_active_segment_is_asked_first(log, inspection):
 
 def test_an_offset_behind_the_end_is_not_found(log, inspection):
     assert not inspection.search(log.log_end_offset).is_found
+
+
+def test_a_batch_that_compaction_has_removed_is_looked_for_in_the_segments_after_it(tmp_path):
+    log = open_log(tmp_path / "t-0", cleanup_policy={"compact"}, segment_bytes=300)
+    for number in range(30):
+        log.append_as_leader(batch("v", key=b"%d" % (number % 3)), 0)
+    log.commit_all()
+    compact_log(log, 0, log.segments.active.base_offset)
+    kept = [each.base_offset for each in read_batches(log)]
+    offset = log.segments[0].base_offset + 1
+    assert kept[0] > log.segments[1].base_offset > offset
+    found = LogInspection(log).search(offset)
+    assert found.is_found
+    assert found.scanned[-1].base_offset == kept[0]
+    log.release()
 
 
 def test_pages_of_batches_are_all_batches_once(log, inspection):

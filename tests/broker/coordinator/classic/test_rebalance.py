@@ -136,9 +136,10 @@ def test_a_member_that_rejoins_unchanged_gets_the_same_generation(host, table):
     assert len(host.stored) == stored
 
 
-def test_a_rejoin_of_a_changed_member_or_of_the_leader_starts_a_rebalance(host, table):
+@pytest.mark.parametrize("topics", [b"", b"zz"])
+def test_a_rejoin_of_a_changed_member_or_of_the_leader_starts_a_rebalance(host, table, topics):
     leader, follower = table.gather(2)
-    assert not table.join(follower.member_id, protocols=(("range", b"other topics"),))
+    assert not table.join(follower.member_id, protocols=(("range", topics),))
     assert table.heartbeat(leader) == ErrorCode.REBALANCE_IN_PROGRESS
     assert table.join(leader.member_id)
 
