@@ -157,6 +157,12 @@ async def test_unknown_partitions_are_refused(cluster):
     assert set(outcomes.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
+async def test_a_proposal_for_a_state_that_cannot_be_read_is_refused(cluster):
+    cluster.controller.context.unreadable.add(KEY)
+    assert await propose(cluster, [1]) == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert cluster.state("t").isr == [1, 2, 3]
+
+
 async def test_a_state_written_by_another_writer_refuses_only_its_own_proposal(cluster):
     await cluster.create("u", [1, 2])
     await until(lambda: cluster.leads(1, "u"), "it is led")

@@ -4,6 +4,7 @@ import contextlib
 import random
 import shutil
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -450,6 +451,32 @@ def test_an_empty_log_is_recovered_unless_its_files_are_empty(tmp_path, size):
     assert log.append_as_leader(batch("first"), 1).first_offset == 0
     log.close()
     assert values(reopen(log.directory, clean=True)) == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("torn", "recovery_point", "is_synced"), [(b"", 3, False), (b"\0" * 30, 3, True), (b"", 5, True)]
+)
+def test_a_log_that_ends_at_or_before_the_recovery_point_is_synced(tmp_path, torn, recovery_point, is_synced):
+    """The next start would not look at it once it is rolled. An empty segment at the recovery point is looked at."""
+
+    class Noting(FileSystem):
+        synced = ()
+
+        def fsync(self, fd):
+            self.synced += (str(Path(f"/proc/self/fd/{fd}").readlink()),)
+            super().fsync(fd)
+
+    log = make(tmp_path / "t-0", count=3)
+    log.roll()
+    log.flush()
+    log.release()
+    path = log.directory / f"{3:020d}.log"
+    path.write_bytes(torn)
+    noting = Noting()
+    log = reopen(log.directory, fs=noting, recovery_point=recovery_point)
+    assert (log.log_end_offset, path.stat().st_size) == (3, 0)
+    assert (str(path) in noting.synced) == is_synced
+    log.release()
 
 
 def test_a_batch_larger_than_the_recovery_buffer(tmp_path):
