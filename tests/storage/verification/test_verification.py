@@ -109,6 +109,13 @@ class TestSound:
         (data / "log-start-offset-checkpoint").write_text("0\n1\ntransactional 0 100\n")
         assert verify_directory(data / "transactional-0") == []
 
+    def test_offsets_of_more_than_32_bits(self, tmp_path):
+        log = open_log(tmp_path / "t-0", topic_id=bytes(range(16)))
+        log.skip_to(2**40)
+        log.append_as_leader(batch("a"), 0)
+        log.close()
+        assert errors(log.directory) == []
+
     def test_a_start_that_was_deleted_in_the_midst_of_a_transaction(self, data):
         """The snapshots know where it began, the records that are left do not."""
         log = open_log(data / "t-0", segment_bytes=200, retention_ms=-1)
