@@ -53,6 +53,15 @@ def test_a_sample_is_forgotten_when_it_is_as_old_as_the_window(quota, clock):
     assert not quota.is_exceeded
 
 
+def test_bytes_within_a_sample_are_as_old_as_its_start(quota, clock):
+    clock.now_s += 100
+    quota.record(1)
+    clock.now_s += SAMPLE_S / 2
+    quota.record(1000)
+    clock.now_s += WINDOW_S - SAMPLE_S / 2
+    assert not quota.is_exceeded
+
+
 def test_a_sample_ends_after_its_seconds(quota, clock):
     quota.record(1)
     clock.now_s += SAMPLE_S

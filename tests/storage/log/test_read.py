@@ -36,6 +36,14 @@ def log(tmp_path):
     return log
 
 
+def test_a_read_at_the_end_of_what_is_visible_is_continued_there(log):
+    """A reader at the end of the log, or of what is committed, asks for the next offset again and again."""
+    for visible in (13, 15, 18):
+        assert offsets(log.read(visible, 1000, max_offset=visible)) == []
+        first = log.append_as_leader(batch("more"), 0).first_offset
+        assert offsets(log.read(visible, 1000, max_offset=first + 1))[0][0] == visible
+
+
 def sizes(log):
     return [each.size_bytes for each in read_batches(log)]
 
