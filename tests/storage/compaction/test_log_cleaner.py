@@ -105,6 +105,26 @@ async def test_a_log_is_compacted_and_its_checkpoint_written(tmp_path, caplog):
     assert again.cleaner.checkpoints == {("t", 0): 7}
 
 
+async def test_the_workers_share_the_memory(tmp_path):
+    class Noting(InlineCompactor):
+        async def run(self, job, swap):
+            jobs.append(job)
+            return await super().run(job, swap)
+
+    jobs = []
+    yard = Yard(tmp_path, lambda: Noting(yard.fs))
+    yard.settings.log_cleaner_threads = 3
+    yard.log("a")
+    await yard.clean()
+    yard.settings.log_cleaner_io_buffer_size = 1
+    yard.settings.log_cleaner_dedupe_buffer_size = 1 << 50
+    yard.log("b")
+    await yard.clean()
+    shared, bounded = jobs
+    assert (shared.io_buffer_bytes, shared.dedupe_buffer_bytes) == ((1 << 16) // 3 // 2, (1 << 20) // 3)
+    assert (bounded.io_buffer_bytes, bounded.dedupe_buffer_bytes) == (4096, 2**31 - 1)
+
+
 async def test_the_filthiest_log_comes_first_and_others_wait_for_their_ratio(tmp_path):
     yard = Yard(tmp_path)
     yard.log("clean", cleanup_policy=("delete",))
