@@ -222,6 +222,13 @@ class TestLeftovers:
         assert not [name for name in names if name.endswith(("deleted", "cleaned", "tmp"))]
         assert len(before) == 40
 
+    @pytest.mark.parametrize("name", ["notes-about-this-partition.md", "000000000000000000070.snapshot"])
+    def test_foreign_files_are_left_alone(self, name, directory):
+        (directory / name).write_bytes(b"x")
+        log = open_log(directory, clean=False, **SMALL)
+        assert len(values(log)) == 40
+        assert (directory / name).read_bytes() == b"x"
+
     def test_an_index_without_a_log_is_removed(self, directory):
         (directory / "00000000000000000999.index").write_bytes(b"")
         log = open_log(directory, **SMALL)
