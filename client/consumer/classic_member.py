@@ -206,9 +206,8 @@ class ClassicMember(GroupMember):
 
     async def _beat(self) -> Outcome:
         """Send heartbeats until the group has removed this member or the application is stuck."""
-        options = self._options
         while True:
-            await asyncio.sleep(min(options.heartbeat_interval_ms / 1000, options.max_poll_interval_s / 4))
+            await asyncio.sleep(min(self._interval_s, self._options.max_poll_interval_s / 4))
             if self._is_stuck():
                 return "stuck"
             self._look_for_topics()

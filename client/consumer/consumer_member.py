@@ -37,7 +37,6 @@ class ConsumerMember(GroupMember):
 
     def __init__(self, parts: MemberParts) -> None:
         super().__init__(parts)
-        self._interval_s = parts.options.heartbeat_interval_ms / 1000
         # Set to send the next heartbeat before the interval ends.
         self._news = asyncio.Event()
         self._target_changed = asyncio.Event()

@@ -69,7 +69,12 @@ class ConsumerGroup:
         membership.cancel()
         await asyncio.wait([membership])
         self._membership = None
-        await self.partitions.take_away(self.partitions.owned)
+        keeping_alive = asyncio.create_task(member.keep_alive())  # the listener may take longer than the session
+        try:
+            await self.partitions.take_away(self.partitions.owned)
+        finally:
+            keeping_alive.cancel()
+            await asyncio.wait([keeping_alive])
         await member.try_to_leave()
         self._member = None
 

@@ -43,6 +43,7 @@ class GroupMember(ABC):
         self._cluster, self._coordinator, self._partitions, self._group_id, self._options, self._topics = parts
         self._member_id = ""
         self._generation_id = -1
+        self._interval_s = self._options.heartbeat_interval_ms / 1000
         self._progress: object = None
         self._progressed_at = 0.0
         # The group has removed this member. It has not joined again, or the application has not yet asked for records.
@@ -97,6 +98,19 @@ class GroupMember(ABC):
         """Refresh the metadata if a subscribed topic does not exist yet. Called periodically."""
         if not self._cluster.metadata.topics.keys() >= set(self._topics()):
             self._cluster.request_refresh()
+
+    @abstractmethod
+    async def _heartbeat(self) -> object:
+        """Send a heartbeat. Raises KafkaError."""
+
+    async def keep_alive(self) -> None:
+        """Send heartbeats, and nothing else, until cancelled: the member gives up its partitions before it leaves."""
+        while self._generation_id > 0:
+            await asyncio.sleep(self._interval_s)
+            try:
+                await self._heartbeat()
+            except KafkaError as error:
+                self._coordinator.forget_if_moved(error)
 
     def _heartbeat_failed(self, error: KafkaError) -> None:
         """Raise an error that is not retriable; log any other, for the next heartbeat may succeed."""

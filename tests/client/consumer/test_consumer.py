@@ -10,6 +10,8 @@ import itertools
 
 import pytest
 
+from broker.broker import Broker
+from broker.settings.config import BrokerConfig
 from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.consumer.reader_state import Timestamp
@@ -28,7 +30,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from support.broker import broker_process
+from support.broker import broker_process, settings
 from support.deadlines import DEADLINE_S
 from support.fake_broker import CLOSE
 from support.fake_coordinator import RefusingGroup
@@ -641,6 +643,33 @@ async def test_a_listener_that_seeks_and_one_that_fails(ours, name, mode):
         await source.unsubscribe()
         with pytest.raises(ZeroDivisionError):
             await anext(source)
+
+
+async def test_heartbeats_go_on_while_a_member_that_leaves_gives_up_its_partitions(tmp_path, name, mode):
+    """Else the session may end, and with it the right to commit, while the application does its last work."""
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | SETTINGS)
+
+    class Works(RebalanceListener):
+        async def on_partitions_revoked(self, partitions):
+            before = heartbeats()
+            await until(lambda: heartbeats() >= before + 3, "heartbeats")
+            await source.commit()
+
+    async with Broker(config) as broker:
+        api = "ConsumerGroupHeartbeat" if "group_protocol" in mode else "Heartbeat"
+
+        def heartbeats():
+            return broker.metrics.api(api).requests
+
+        await topic(broker.bootstrap_servers, name)
+        await write(broker.bootstrap_servers, name, range(3))
+        async with quick_consumer(broker.bootstrap_servers, group_id=name, enable_auto_commit=False, **mode) as source:
+            await source.subscribe([name], listener=Works())
+            assert await take(source, 3) == [0, 1, 2]
+            await source.unsubscribe()
+            assert await committed(source, name) == 3
+            after = heartbeats()
+        assert heartbeats() <= after
 
 
 async def test_the_coordinator_is_lost_permanently(tmp_path, name):
