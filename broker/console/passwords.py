@@ -122,13 +122,17 @@ class Passwords:
         if self._is_remembered(digest, found):
             return True
         # A request that is cancelled must not end the wait for its thread: checks are one at a time.
-        return await asyncio.shield(self._in_turn(user, password, client, digest))
+        is_right = await asyncio.shield(self._in_turn(user, password, client, digest))
+        if is_right is None:
+            raise ConnectionResetError
+        return is_right
 
-    async def _in_turn(self, user: str, password: str, client: Client, digest: bytes) -> bool:
+    async def _in_turn(self, user: str, password: str, client: Client, digest: bytes) -> bool | None:
+        """Return whether the password is right; None if the client has left, when mostly nobody waits any more."""
         with self._counted(client.host):
             async with self._one_at_a_time:
                 if client.closed:
-                    raise ConnectionResetError
+                    return None
                 found = self._credentials(user)
                 return self._is_remembered(digest, found) or await self._check(digest, found, password)
 
