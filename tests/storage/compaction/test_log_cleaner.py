@@ -105,6 +105,21 @@ async def test_a_log_is_compacted_and_its_checkpoint_written(tmp_path, caplog):
     assert again.cleaner.checkpoints == {("t", 0): 7}
 
 
+async def test_the_busy_workers_share_the_rate(tmp_path):
+    class Busy:
+        def set_rate(self, bytes_per_second):
+            rates.append(bytes_per_second)
+
+    yard, rates = Yard(tmp_path), []
+    yard.settings.log_cleaner_io_max_bytes_per_second = 900.0
+    yard.cleaner._compactors |= {Busy(), Busy(), Busy()}
+    await yard.clean()
+    assert rates == []
+    yard.log()
+    await yard.clean()
+    assert rates == [225.0] * 3 + [300.0] * 3  # beside one more, and after it
+
+
 async def test_the_workers_share_the_memory(tmp_path):
     class Noting(InlineCompactor):
         async def run(self, job, swap):

@@ -56,6 +56,10 @@ def test_truncation(log, offset, replayed):
     known = log.producers.producers.get(7)
     assert (known.last_sequence if known else -1) == offset // 2 - 1
     assert log.size_bytes == offset * SIZE
+    if offset:
+        assert look_up(log, None) == (BASE_TIME_MS + offset - 1, offset - 1, (offset - 1) // 8)
+        newest = [segment.max_timestamp for segment in log.segments if segment.size]
+        assert newest[-1] == BASE_TIME_MS + offset - 1  # what retention goes by
     log.append_as_leader(batch("new", timestamp=BASE_TIME_MS + 100), 5)
     assert values(log) == [*expected(0, offset), "new"]
     assert look_up(log, BASE_TIME_MS + 50)[1] == offset
