@@ -439,6 +439,19 @@ def test_an_epoch_without_records_that_the_file_still_has_gives_way_to_a_record(
     assert reopen(log.directory, clean=clean).leader_epochs.entries == expected
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_age_of_a_segment_is_that_of_its_first_batch(directory, clean):
+    """Whoever has just appended knows it; a start reads it when somebody asks."""
+    log = reopen(directory, clean=clean)
+    for segment in log.segments:
+        assert segment.first_batch_timestamp == BASE_TIME_MS + segment.base_offset
+    log.roll()
+    assert log.segments.active.first_batch_timestamp is None
+    log.append_as_leader(batch("new", timestamp=BASE_TIME_MS + 99), 1)
+    assert log.segments.active.first_batch_timestamp == BASE_TIME_MS + 99
+    log.release()
+
+
 @pytest.mark.parametrize("size", [0, 8])
 def test_an_empty_log_is_recovered_unless_its_files_are_empty(tmp_path, size):
     class Opened(FileSystem):
