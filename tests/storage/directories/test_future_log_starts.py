@@ -10,6 +10,7 @@ import pytest
 
 from storage.compaction.compactor import ProcessCompactor
 from storage.compaction.log_cleaner import LogCleaner
+from storage.directories.loader import list_contents
 from storage.directories.log_copy import LogCopy
 from storage.directories.moved_from import MOVED_FROM
 from storage.directories.replica_places import ReplicaPlaces
@@ -150,23 +151,27 @@ async def test_a_leftover_note_is_removed_by_the_next_move(move):
     assert not (move.current.directory / MOVED_FROM).exists()
 
 
+def settled(root, fs):
+    """A start that finds a log in `a` and its copy in `b`: the directories that failed, and what is in each."""
+    for name in "ab":
+        (root / name / "t-0").mkdir(parents=True)
+    (root / "b" / "t-0" / MOVED_FROM).write_text(str(root / "a"))
+    logs = manager(root, fs)
+    contents = {directory: list_contents(directory) for directory in logs.dirs.all}
+    failed = []
+    ReplicaPlaces(
+        logs.fs, contents, logs.log_removal.put_aside_found, lambda directory, error: failed.append(directory.path.name)
+    ).settle()
+    return failed, contents
+
+
 def test_a_directory_fails_during_the_decision(tmp_path):
     class Failing(FileSystem):
         def rename(self, source, target):
             raise OSError(5, "I/O error")
 
-    for name in "ab":
-        (tmp_path / name / "t-0").mkdir(parents=True)
-    (tmp_path / "b" / "t-0" / MOVED_FROM).write_text(str(tmp_path / "a"))
-    logs = manager(tmp_path, Failing())
-    from storage.directories.loader import list_contents
-
-    contents = {directory: list_contents(directory) for directory in logs.dirs.all}
-    failed = []
-    ReplicaPlaces(
-        logs.fs, contents, logs.log_removal.put_aside_found, lambda directory, error: failed.append(directory)
-    ).settle()
-    assert failed == [logs.dirs.all[0]]
+    failed, contents = settled(tmp_path, Failing())
+    assert failed == ["a"]
     assert [found.path for one in contents.values() for found in one.logs] == [tmp_path / "b" / "t-0"]
     assert (tmp_path / "b" / "t-0" / MOVED_FROM).exists()  # the other one is still there
 
@@ -180,21 +185,11 @@ def test_a_directory_fails_before_the_decision(tmp_path):
                 raise OSError(5, "I/O error")
             return super().read_file(path)
 
-    for name in "ab":
-        (tmp_path / name / "t-0").mkdir(parents=True)
-    (tmp_path / "b" / "t-0" / MOVED_FROM).write_text(str(tmp_path / "a"))
-    logs = manager(tmp_path, Failing())
-    from storage.directories.loader import list_contents
-
-    contents = {directory: list_contents(directory) for directory in logs.dirs.all}
-    failed = []
-    ReplicaPlaces(
-        logs.fs, contents, logs.log_removal.put_aside_found, lambda directory, error: failed.append(directory)
-    ).settle()
-    assert set(failed) == set(logs.dirs.all)
+    failed, contents = settled(tmp_path, Failing())
+    assert set(failed) == {"a", "b"}
     assert [found.path for one in contents.values() for found in one.logs] == [tmp_path / "a" / "t-0"]
-    assert {path.name for path in tmp_path.glob("?/*")} >= {"t-0"}
-    assert not [path for one in contents.values() for path in one.deleted]
+    assert not [found for one in contents.values() for found in one.deleted]
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.glob("?/t-*")} == {"a/t-0", "b/t-0"}
 
 
 # -- stops at every step -----------------------------------------------------------------------------------------------
