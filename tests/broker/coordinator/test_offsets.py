@@ -57,7 +57,10 @@ def test_a_commit_that_cannot_be_written_takes_no_other_with_it(offsets):
     offsets.fail(first)
     assert offsets.is_unstable(P)
     assert not offsets.is_unstable(Q)
+    offsets.begin(equal := {P: commit(6)})
     offsets.fail(second)
+    assert offsets.is_unstable(P)
+    offsets.fail(equal)
     assert offsets.is_empty
 
 
@@ -92,9 +95,8 @@ def test_a_late_marker_leaves_the_offsets_of_the_next_transaction(offsets):
     assert offsets.end_transaction(7, 80, committed=True)
     assert list(offsets.committed) == [P]
     assert offsets.is_unstable(Q)
-    offsets.begin_transactional(7, {P: commit(8, log_offset=80)})
-    offsets.end_transaction(7, 80, committed=True)  # a marker has an offset of its own
-    assert offsets.committed[P].offset == 8
+    assert not offsets.end_transaction(7, 95, committed=True)
+    assert set(offsets.committed) == {P, Q}
 
 
 def test_a_commit_in_a_transaction_does_not_replace_a_later_one(offsets):
@@ -114,7 +116,10 @@ def test_a_refused_commit_in_a_transaction_takes_no_other_with_it(offsets):
     offsets.fail_transactional(8, refused)
     assert offsets.is_unstable(P)
     assert not offsets.is_unstable(Q)
+    offsets.begin_transactional(7, equal := {P: commit(6, log_offset=71)})
     offsets.fail_transactional(7, other)
+    assert offsets.is_unstable(P)
+    offsets.fail_transactional(7, equal)
     assert offsets.is_empty
     assert not offsets.producers
 

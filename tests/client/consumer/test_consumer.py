@@ -668,8 +668,6 @@ async def test_heartbeats_go_on_while_a_member_that_leaves_gives_up_its_partitio
             assert await take(source, 3) == [0, 1, 2]
             await source.unsubscribe()
             assert await committed(source, name) == 3
-            after = heartbeats()
-        assert heartbeats() <= after
 
 
 async def test_the_coordinator_is_lost_permanently(tmp_path, name):

@@ -11,6 +11,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import iter_batches
 from support.deadlines import DEADLINE_S
 from support.faulty_cluster import SeenProducer, consume, create_topic
+from support.polling import until
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,22 @@ def test_topics_by_id_and_requests_that_wait(cluster):
     for client_id in ("reader", "aio"):
         assert cluster.requests.wait(api="Fetch", client_id=client_id, topic=topic, timeout_s=DEADLINE_S)
     assert cluster.requests.seen(api="JoinGroup", client_id="reader")
+
+
+def test_a_client_that_leaves_while_its_request_waits(cluster):
+    topic = create_topic(cluster, "left", [1])
+
+    def waits():
+        return any(not one.is_over for one in cluster.requests.seen(api="Fetch", client_id="leaver"))
+
+    async def leave():
+        settings = {"bootstrap_servers": cluster.bootstrap_servers, "client_id": "leaver", "fetch_max_wait_ms": 30_000}
+        async with AIOKafkaConsumer(topic, **settings):
+            await until(waits, "it waits for records")
+
+    asyncio.run(leave())
+    (one,) = cluster.requests.wait(api="Fetch", client_id="leaver", timeout_s=DEADLINE_S)
+    assert (one.is_over, one.error_code) == (True, None)
 
 
 def test_brokers_are_no_clients(cluster):

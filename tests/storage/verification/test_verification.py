@@ -43,6 +43,16 @@ def data(tmp_path):
     return copy_log_directory("broker-0", tmp_path / "data")
 
 
+def delete_up_to(log, offset):
+    """Delete the segments before an offset, and close the log."""
+    log.update_high_watermark(log.log_end_offset)
+    log.increment_log_start_offset(offset)
+    log.delete_old_segments()
+    log.close()
+    for path in log.directory.glob("*.deleted"):
+        path.unlink()
+
+
 class TestSound:
     @pytest.mark.parametrize("name", LOG_DIRECTORIES)
     def test_directories_written_by_kafka(self, name):
@@ -99,12 +109,7 @@ class TestSound:
     def test_a_deleted_start(self, data):
         """Segments that retention has removed leave producers nobody can check, and no hole."""
         log = open_log(data / "transactional-0", segment_bytes=4096)
-        log.update_high_watermark(log.log_end_offset)
-        log.increment_log_start_offset(100)
-        log.delete_old_segments()
-        log.close()
-        for path in (data / "transactional-0").glob("*.deleted"):
-            path.unlink()
+        delete_up_to(log, 100)
         assert log.segments[0].base_offset > 0
         (data / "log-start-offset-checkpoint").write_text("0\n1\ntransactional 0 100\n")
         assert verify_directory(data / "transactional-0") == []
@@ -121,12 +126,7 @@ class TestSound:
         log = open_log(data / "t-0", segment_bytes=200, retention_ms=-1)
         for number in range(20):
             log.append_as_leader(batch("a" * 50, producer=(7, 0, number), transactional=True), 0)
-        log.update_high_watermark(log.log_end_offset)
-        log.increment_log_start_offset(8)
-        log.delete_old_segments()
-        log.close()
-        for path in (data / "t-0").glob("*.deleted"):
-            path.unlink()
+        delete_up_to(log, 8)
         first, *later = sorted((data / "t-0").glob("*.snapshot"))
         assert later
         first.unlink()
