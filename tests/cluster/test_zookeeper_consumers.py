@@ -137,11 +137,8 @@ async def under_load(scene, path=ConsumerOwnerZnode.path):
 async def records_since(process, count):
     """Wait until a consumer has been handed so many more records."""
 
-    def handed():
-        return sum(entry.kind == RECORD for entry in process.entries())
-
-    before = handed()
-    await until(lambda: handed() >= before + count, f"{count} records more")
+    before = process.count(RECORD)
+    await until(lambda: process.count(RECORD) >= before + count, f"{count} records more")
 
 
 @with_security(PLAINTEXT)
@@ -188,7 +185,7 @@ async def test_a_killed_broker(start_cluster, tmp_path):
         await stage.cluster.kill_and_expire(1)
         for process in (one, two):
             await records_since(process, 50)
-        await until(lambda: sum(entry.kind == CLAIM for entry in one.entries()) > 2, "a rebalance")
+        await until(lambda: one.count(CLAIM) > 2, "a rebalance")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)
@@ -247,12 +244,12 @@ async def test_a_session_that_expires(start_cluster, tmp_path):
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)
-        claims = sum(entry.kind == CLAIM for entry in one.entries())
-        two.strike(signal.SIGSTOP)
+        claims = one.count(CLAIM)
+        await two.pause()
         await stage.cluster.end_session(one.credentials())
-        await until(lambda: any(entry.kind == LOST for entry in one.entries()), "its partitions are lost")
-        two.strike(signal.SIGCONT)
-        await until(lambda: sum(entry.kind == CLAIM for entry in one.entries()) >= claims + 2, "it is back")
+        await until(lambda: one.count(LOST), "its partitions are lost")
+        await two.resume()
+        await until(lambda: one.count(CLAIM) >= claims + 2, "it is back")
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)
@@ -265,10 +262,10 @@ async def test_a_consumer_that_sleeps_for_longer_than_its_session(start_cluster,
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)
-        one.strike(signal.SIGSTOP)
+        await one.pause()
         await stage.settled((two, 4))
         await records_since(two, 200)
-        one.strike(signal.SIGCONT)
+        await one.resume()
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)

@@ -26,8 +26,10 @@ from registry.errors import NoNodeError
 from registry.znodes.consumers import ConsumerOwnerZnode
 from support.deadlines import DEADLINE_S
 from support.fork_server import ForkedProcess
+from support.polling import until
 
 CLAIM, RELEASE, LOST, RECORD, READY = "claim", "release", "lost", "record", "ready"
+PAUSED, RESUMED = "paused", "resumed"
 
 
 class Entry(NamedTuple):
@@ -69,13 +71,22 @@ async def main(path, options):
         number, password = consumer._registry.credentials
         journal.write(READY, detail=json.dumps([consumer.consumer_id, number, password.hex()]))
         stopped = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, stopped.set)
+        loop.add_signal_handler(signal.SIGUSR1, pause, journal)
         reading = asyncio.create_task(read(consumer, journal))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait([reading, stopping], return_when=asyncio.FIRST_COMPLETED)
         await consumer.close()
         await reading
         stopping.cancel()
+
+
+def pause(journal):
+    """Stop this process. A callback of its event loop: never between a record that was handed out and its line."""
+    journal.write(PAUSED)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    journal.write(RESUMED)
 
 
 def run(path, options):
@@ -135,8 +146,22 @@ class ConsumerProcess:
                 owned.discard(entry.partition)
         return owned
 
-    def strike(self, number):
-        self.process.send_signal(number)
+    def count(self, kind):
+        return sum(entry.kind == kind for entry in self.entries())
+
+    async def pause(self):
+        """Stop the process between two records: one that it was handed just before could not be protected."""
+        self.process.send_signal(signal.SIGUSR1)
+        await until(lambda: self.count(PAUSED) > self.count(RESUMED), "the consumer pauses")
+
+    async def resume(self):
+        """Let it go on."""
+
+        def goes_on():
+            self.process.send_signal(signal.SIGCONT)  # again, if it came before the process had stopped
+            return self.count(RESUMED) == self.count(PAUSED)
+
+        await until(goes_on, "the consumer goes on")
 
     async def end(self, number=signal.SIGTERM):
         """Send a signal and wait."""
