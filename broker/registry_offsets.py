@@ -6,6 +6,7 @@ from broker.errors import RequestError
 from protocol.error_codes import ErrorCode
 from registry.errors import NodeExistsError, NoNodeError
 from registry.interface import Registry
+from registry.repeated_writes import RepeatedWrites
 from registry.znodes.consumers import ConsumerOffsetZnode
 
 
@@ -14,6 +15,7 @@ class RegistryOffsets:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._writes = RepeatedWrites(registry)
 
     async def get(self, group: str, topic: str, partition: int) -> int | None:
         """Return the offset of a partition; None if there is none. Raises RegistryError."""
@@ -29,14 +31,14 @@ class RegistryOffsets:
         path = _path(group, topic, partition)
         data = ConsumerOffsetZnode(offset=offset).encode()
         try:
-            await self._registry.set(path, data, -1)
+            await self._writes.set(path, data)
             return
         except NoNodeError:
             pass
         try:
-            await self._registry.create(path, data, make_parents=True)
+            await self._writes.create(path, data, make_parents=True)
         except NodeExistsError:  # created meanwhile
-            await self._registry.set(path, data, -1)
+            await self._writes.set(path, data)
 
 
 def _path(group: str, topic: str, partition: int) -> str:

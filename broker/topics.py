@@ -22,6 +22,7 @@ from protocol.error_codes import ErrorCode
 from protocol.uuid import ZERO_UUID, random_uuid
 from registry.errors import BadVersionError, NodeExistsError, NoNodeError
 from registry.interface import Registry
+from registry.repeated_writes import RepeatedWrites
 from registry.znodes.admin import DeleteTopicZnode
 from registry.znodes.topics import TopicsZnode, TopicZnode
 from replication.inter_broker_protocol import InterBrokerProtocol
@@ -65,6 +66,7 @@ class Topics:
     ) -> None:
         self._config = config
         self._registry = registry
+        self._writes = RepeatedWrites(registry)
         self._metadata = metadata
         self._configs = configs
         self._random = rng
@@ -107,7 +109,7 @@ class Topics:
         await self._configs.create_topic(name, settings)
         znode = TopicZnode(partitions=chosen, topic_id=topic_id)
         try:
-            await self._registry.create(TopicZnode.path(name), znode.encode())
+            await self._writes.create(TopicZnode.path(name), znode.encode())
         except NodeExistsError:
             raise _exists(name) from None
         return created
@@ -183,7 +185,7 @@ class Topics:
         take(count - current)
         grown = znode.replace(partitions={**znode.partitions, **added})
         try:
-            await self._registry.set(path, grown.encode(), stat.version)
+            await self._writes.set(path, grown.encode(), stat.version)
         except (BadVersionError, NoNodeError):  # the znode was changed meanwhile: retry
             await self.add_partitions(name, count, assignment=assignment)
 
@@ -194,7 +196,7 @@ class Topics:
         topic = self._metadata.snapshot.topics.get(name)
         take(0 if topic is None else len(topic.partitions))
         with suppress(NodeExistsError):  # its deletion is already requested
-            await self._registry.create(DeleteTopicZnode.path(name))
+            await self._writes.create(DeleteTopicZnode.path(name))
 
     async def count_partitions(self, name: str) -> int:
         """Return a topic's number of partitions in the registry, 0 for an unknown topic. Raises RegistryError."""

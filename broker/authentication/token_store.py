@@ -11,6 +11,7 @@ from client.wire.backoff import Backoff
 from registry.errors import NodeExistsError, NoNodeError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
+from registry.repeated_writes import RepeatedWrites
 from registry.znodes.delegation_tokens import (
     DelegationTokenChangesZnode,
     DelegationTokenChangeZnode,
@@ -30,6 +31,7 @@ class TokenStore:
     ) -> None:
         """removed: called with the id of a token that is no longer there."""
         self._registry = registry
+        self._writes = RepeatedWrites(registry)
         self._removed = removed
         self._tokens: dict[str, DelegationTokenZnode] = {}
         self._notifications = ChangeNotifications(
@@ -96,21 +98,21 @@ class TokenStore:
 
     async def create(self, token: DelegationTokenZnode) -> None:
         """Write a new token, and notify every broker."""
-        await self._registry.create(DelegationTokenZnode.path(token.token_id), token.encode(), make_parents=True)
+        await self._writes.create(DelegationTokenZnode.path(token.token_id), token.encode(), make_parents=True)
         await self._changed(token.token_id, token)
 
     async def replace(self, token: DelegationTokenZnode) -> None:
         """Write a token that exists, and notify every broker. Raises NoNodeError if it has been removed."""
-        await self._registry.set(DelegationTokenZnode.path(token.token_id), token.encode())
+        await self._writes.set(DelegationTokenZnode.path(token.token_id), token.encode())
         await self._changed(token.token_id, token)
 
     async def remove(self, token_id: str) -> None:
         """Remove a token, and notify every broker."""
         with contextlib.suppress(NoNodeError):  # another broker has removed it
-            await self._registry.delete(DelegationTokenZnode.path(token_id))
+            await self._writes.delete(DelegationTokenZnode.path(token_id))
         await self._changed(token_id, None)
 
     async def _changed(self, token_id: str, token: DelegationTokenZnode | None) -> None:
         self._apply(token_id, token)
         change = DelegationTokenChangeZnode(token_id=token_id)
-        await self._registry.create(DelegationTokenChangeZnode.path(), change.encode(), sequence=True)
+        await self._writes.append(DelegationTokenChangeZnode.path(), change.encode())

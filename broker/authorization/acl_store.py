@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from broker.change_notifications import ChangeNotifications
 from client.wire.backoff import Backoff, Retries
-from registry.errors import BadVersionError, NodeExistsError, NoNodeError, ZnodeFormatError
+from registry.errors import BadVersionError, ConnectionLossError, NodeExistsError, NoNodeError, ZnodeFormatError
 from registry.interface import Create, Delete, Op, Registry, Set
 from registry.pipeline import read_all
 from registry.znodes.acls import (
@@ -117,6 +117,9 @@ class AclStore:
                 after = change(before)
                 try:
                     await self._write(pattern, after, version, notify=after != before)
+                except ConnectionLossError:
+                    if (await self._read(pattern))[0] != after:  # it was not applied
+                        continue
                 except (BadVersionError, NodeExistsError, NoNodeError):
                     continue
                 self._apply(pattern, after)

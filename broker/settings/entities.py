@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from registry.errors import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
+from registry.repeated_writes import RepeatedWrites
 from registry.znodes.configs import ConfigEntityTypeZnode, ConfigZnode
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class EntityConfigs:
     def __init__(self, registry: Registry, notify: Callable[[str], Awaitable[None]]) -> None:
         """notify: tells every broker that the config at a znode's path has changed."""
         self._registry = registry
+        self._writes = RepeatedWrites(registry)
         self._notify = notify
         self._configs: dict[str, dict[str, str]] = {}
         self._subscribers: list[Subscriber] = []
@@ -137,25 +139,25 @@ class EntityConfigs:
     async def _write(self, path: str, config: dict[str, str], version: int | None) -> None:
         znode = ConfigZnode.entity_path(path)
         if config and version is None:
-            await self._registry.create(znode, ConfigZnode(config=config).encode(), make_parents=True)
+            await self._writes.create(znode, ConfigZnode(config=config).encode(), make_parents=True)
         elif config:
-            await self._registry.set(znode, ConfigZnode(config=config).encode(), _known(version))
+            await self._writes.set(znode, ConfigZnode(config=config).encode(), _known(version))
         elif version is not None and not await self._delete(path, version):
-            await self._registry.set(znode, ConfigZnode(config={}).encode(), version)
+            await self._writes.set(znode, ConfigZnode(config={}).encode(), version)
 
     async def _delete(self, path: str, version: int) -> bool:
         """Delete an entity without children, and then the user and its parent of clients if nothing is left of them."""
         try:
-            await self._registry.delete(ConfigZnode.entity_path(path), version)
+            await self._writes.delete(ConfigZnode.entity_path(path), version)
         except NotEmptyError:
             return False
         user, separator, _ = path.partition(f"/{CLIENTS}/")
         if separator:
             try:
-                await self._registry.delete(ConfigZnode.entity_path(f"{user}/{CLIENTS}"))
+                await self._writes.delete(ConfigZnode.entity_path(f"{user}/{CLIENTS}"))
                 config, user_version = await self._read(user)
                 if not config and user_version is not None:
-                    await self._registry.delete(ConfigZnode.entity_path(user), user_version)
+                    await self._writes.delete(ConfigZnode.entity_path(user), user_version)
             except (NotEmptyError, NoNodeError, BadVersionError):
                 pass  # still in use
         return True

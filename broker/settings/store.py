@@ -21,6 +21,7 @@ from client.wire.backoff import Backoff
 from registry.errors import BadVersionError, NodeExistsError, NoNodeError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
+from registry.repeated_writes import RepeatedWrites
 from registry.znodes.configs import (
     BrokerConfigZnode,
     ConfigChangesZnode,
@@ -53,6 +54,7 @@ class ConfigStore:
         self._passwords = StoredPasswords(config)
         self._broker_id = broker_id
         self._registry = registry
+        self._writes = RepeatedWrites(registry)
         self._topics: dict[str, dict[str, str]] = {}
         self._log_configs: dict[str, LogConfig] = {}
         self._notifications = ChangeNotifications(
@@ -170,9 +172,9 @@ class ConfigStore:
             data = TopicConfigZnode(config=dict(change(stored))).encode()
             try:
                 if version is None:
-                    await self._registry.create(path, data, make_parents=True)
+                    await self._writes.create(path, data, make_parents=True)
                 else:
-                    await self._registry.set(path, data, version)
+                    await self._writes.set(path, data, version)
             except (BadVersionError, NodeExistsError, NoNodeError):
                 await self._registry.sync()
             else:
@@ -180,7 +182,7 @@ class ConfigStore:
 
     async def _notify(self, path: str) -> None:
         change = ConfigChangeZnode(entity_path=path.removeprefix("/config/"))
-        await self._registry.create(ConfigChangeZnode.path(), change.encode(), sequence=True)
+        await self._writes.append(ConfigChangeZnode.path(), change.encode())
 
     # -- notifications ---------------------------------------------------------------------------------------------
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
 from broker.requests.api_table import API_TABLE
+from broker.topics import Topics
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import (
@@ -24,6 +26,8 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicStat
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from registry.znodes.topics import TopicZnode
 from support.broker import running_broker
+from support.deadlines import DEADLINE_S
+from support.lossy_registry import LossyRegistry
 from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
 
@@ -375,3 +379,27 @@ async def test_a_broker_that_is_not_the_controller_refuses(broker, client, name)
     finally:
         broker.services.is_controller = is_controller
     await until(lambda: topic not in broker.metadata.snapshot.topics, "no topic was made")
+
+
+# -- lost connections to ZooKeeper -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_applied", [False, True], ids=["not applied", "applied"])
+async def test_topics_are_changed_although_the_answers_of_zookeeper_are_lost(tmp_path, is_applied):
+    async with running_broker(tmp_path / "data") as broker:
+        services = broker.services
+        registry = LossyRegistry(services.registry_access.registry)
+        registry.is_applied = is_applied
+        topics = Topics(services.config, registry, services.metadata, services.configs, random.Random(1))
+
+        async def lost(write):
+            registry.writes_left = 1
+            return await write
+
+        made = await lost(topics.create("t", partitions=1))
+        assert await topics.wait_until_led("t", 1, DEADLINE_S)
+        assert services.metadata.snapshot.topics["t"].topic_id == made.topic_id
+        await lost(topics.add_partitions("t", 2))
+        assert await topics.wait_until_led("t", 2, DEADLINE_S)
+        await lost(topics.delete("t"))
+        assert await topics.wait_until_deleted("t", DEADLINE_S)

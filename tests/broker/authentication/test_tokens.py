@@ -5,6 +5,7 @@ Not here: tokens for other owners, and what super users see, which an authorizer
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -15,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from broker.authentication.token_store import TokenStore
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
+from client.wire.backoff import Backoff
 from protocol.api_keys import ApiKey, request_class
 from protocol.error_codes import ErrorCode
 from protocol.json import from_json, to_json
@@ -26,11 +29,13 @@ from protocol.messages.expire_delegation_token import ExpireDelegationTokenReque
 from protocol.messages.metadata import MetadataRequest
 from registry.embedded.store import EmbeddedStore
 from registry.znodes.delegation_tokens import DelegationTokenChangeZnode, DelegationTokenZnode
+from registry.znodes.tree import ensure_persistent_paths
 from security.jaas import PLAIN_MODULE
 from security.principal import Principal
 from security.sasl.scram import ScramCredential
 from support.authorization import allow, put_acls
 from support.broker import settings
+from support.lossy_registry import LossyRegistry
 from support.polling import until
 from support.reference import REFERENCE
 from support.sasl import listener_settings, plain_login, sasl_listeners, scram_login
@@ -314,6 +319,41 @@ async def test_a_change_of_an_impossible_token_is_ignored_and_the_next_one_is_se
             await registry.create(DelegationTokenChangeZnode.path(), change.encode(), sequence=True)
         await until(lambda: not tokens.described(Principal("User", "alice"), None), "the change after them is seen")
         assert caplog.text.count("a change of delegation tokens is ignored") == 2
+
+
+@pytest.mark.parametrize("is_applied", [False, True], ids=["not applied", "applied"])
+@pytest.mark.parametrize("write", [1, 2])
+async def test_other_brokers_see_changes_of_tokens_whose_answers_are_lost(write: int, is_applied: bool) -> None:
+    opened = await EmbeddedStore.open()
+    registry = opened.session()
+    await registry.start()
+    await ensure_persistent_paths(registry)
+    lossy = LossyRegistry(registry)
+    lossy.is_applied = is_applied
+    one, other = (TokenStore(each, lambda: 0, Backoff(), lambda token: None) for each in (lossy, registry))
+    for tokens in (one, other):
+        await tokens.start()
+    following = asyncio.create_task(other.run())
+    alice = str(Principal("User", "alice"))
+    for expiry_ms in (1, 2):
+        token = DelegationTokenZnode(
+            token_id="t",
+            owner=alice,
+            token_requester=alice,
+            renewers=[],
+            issue_timestamp_ms=0,
+            max_timestamp_ms=9,
+            expiry_timestamp_ms=expiry_ms,
+        )
+        lossy.writes_left = write
+        await (one.create(token) if expiry_ms == 1 else one.replace(token))
+        await until(lambda token=token: other.find("t") == token, "the other broker knows it")
+    lossy.writes_left = write
+    await one.remove("t")
+    await until(lambda: other.find("t") is None, "the other broker has forgotten it")
+    following.cancel()
+    await registry.close()
+    await opened.close()
 
 
 async def test_the_recorded_znode_of_a_token(tmp_path: Path, registry_settings: dict[str, str]) -> None:

@@ -14,6 +14,8 @@ from registry.pipeline import READS_AT_ONCE
 from registry.znodes.configs import TopicConfigZnode
 from registry.znodes.tree import ensure_persistent_paths
 from support.broker import settings
+from support.lossy_registry import LossyRegistry
+from support.polling import until
 
 TOPICS = 1000
 
@@ -122,6 +124,36 @@ async def test_changes_through_two_brokers_do_not_undo_each_other(tmp_path, was_
         )
         assert (await one.read_topic("t")).keys() == (await one.read_broker(None)).keys() == names
         assert (await one.entities.read("users/u")).keys() == names
+
+
+@pytest.mark.parametrize("is_applied", [False, True], ids=["not applied", "applied"])
+@pytest.mark.parametrize("write", [1, 2])
+async def test_other_brokers_see_changes_whose_answers_are_lost(tmp_path, write, is_applied):
+    async with opened_registry() as registry:
+        lossy = LossyRegistry(registry)
+        lossy.is_applied = is_applied
+        one, other = config_store(tmp_path, lossy), config_store(tmp_path, registry, 1)
+        await other.start()
+        following = asyncio.create_task(other.run())
+
+        def known():
+            user = other.entities["users/u"].get("retention.ms")
+            return other.topic_overrides("t").get("retention.ms"), other.dynamic.config.log_retention_ms, user
+
+        for value in ("7", "8"):  # the znodes are created, and changed
+            for alter in (
+                lambda change: one.alter_topic("t", change),
+                lambda change: one.entities.alter("users/u", change),
+            ):
+                lossy.writes_left = write
+                await alter(lambda _, value=value: {"retention.ms": value})
+            lossy.writes_left = write
+            await one.alter_broker(None, lambda _, value=value: {"log.retention.ms": value})
+            await until(lambda value=value: known() == (value, int(value), value), "the other broker knows them")
+        lossy.writes_left = write
+        await one.entities.alter("users/u", lambda _: {})
+        await until(lambda: known()[2] is None, "the user is gone")
+        following.cancel()
 
 
 async def test_the_settings_of_many_topics_are_read_in_few_round_trips(tmp_path):
