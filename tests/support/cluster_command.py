@@ -18,9 +18,9 @@ ANY_PORTS = ("--port", "0", "--zookeeper-port", "0", "--console-port", "0")
 class Running:
     """The command as a process; its output is collected."""
 
-    def __init__(self, *words, ports=ANY_PORTS, name="cluster"):
-        """name: the command. ports: its options for ports that the system picks."""
-        env = os.environ | {"PYTHONPATH": str(ROOT)}
+    def __init__(self, *words, ports=ANY_PORTS, name="cluster", paths=()):
+        """name: the command. ports: its options for ports that the system picks. paths: of modules besides Ottla's."""
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, *paths]))}
         command = [sys.executable, "-m", "ottla", name, *ports, *map(str, words)]
         self.process = subprocess.Popen(
             command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

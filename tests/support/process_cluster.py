@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -24,8 +25,9 @@ class RefusedError(Exception):
 class ProcessCluster:
     """`ottla cluster --control-port 0` with three brokers, and its control API."""
 
-    def __init__(self, *words: str) -> None:
-        self.command = Running("--control-port", 0, "--no-console", *words)
+    def __init__(self, *words: str, paths: Sequence[Path] = ()) -> None:
+        """paths: see Running."""
+        self.command = Running("--control-port", 0, "--no-console", *words, paths=paths)
 
     def __enter__(self) -> ProcessCluster:
         try:

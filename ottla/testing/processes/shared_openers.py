@@ -16,7 +16,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from client.wire.network import AsyncioNetwork
 
@@ -110,7 +110,7 @@ class NotedNetwork(AsyncioNetwork):
         raw = socket.socket(family, kind, protocol)
         try:
             raw.setblocking(False)
-            raw.bind((address[0], 0))  # brokers of one machine: both ends have the same address
+            raw.bind((_own_address(family, address), 0))
             local = raw.getsockname()
             self._openers.note(self._broker_id, local[0], local[1])
             try:
@@ -125,3 +125,10 @@ class NotedNetwork(AsyncioNetwork):
             with contextlib.suppress(OSError):
                 raw.close()
             raise
+
+
+def _own_address(family: socket.AddressFamily, address: tuple[Any, ...]) -> str:
+    """The address from which the system would connect. Raises OSError."""
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.connect(address)  # sends nothing
+        return str(asking.getsockname()[0])

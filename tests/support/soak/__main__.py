@@ -8,6 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from support.soak.cluster import SoakCluster
+from support.soak.hosts import HostedCluster
+from support.soak.network import enter, why_not
+from support.soak.proxies import ProxiedCluster
 from support.soak.soak import SoakError, soak
 from support.spark import start_session
 
@@ -21,6 +25,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cluster is ended, too
     directory = options.directory or Path(tempfile.mkdtemp(prefix="ottla-soak-"))
     print(f"seed {options.seed}; everything is in {directory}", flush=True)
+    new_cluster: type[SoakCluster] = HostedCluster
+    if options.proxies or (reason := why_not()):
+        _say(f"faults of links by proxies: {'--proxies' if options.proxies else reason}")
+        new_cluster = ProxiedCluster
+    else:
+        enter()  # before there are threads
     try:
         total = soak(
             directory,
@@ -29,6 +39,7 @@ def main() -> int:
             hours=options.hours,
             faults=options.faults,
             spark=start_session(directory / "spark", **PATIENT) if options.spark else None,
+            new_cluster=new_cluster,
             say=_say,
         )
     except SoakError as error:
@@ -50,6 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="how many rounds, instead of --hours")
     parser.add_argument("--faults", type=int, default=12, help="in each round")
     parser.add_argument("--no-spark", dest="spark", action="store_false", help="without readers in Spark")
+    parser.add_argument("--proxies", action="store_true", help="faults of links by proxies, and not in the kernel")
     parser.add_argument("--directory", type=Path, help="for data and journals; by default a temporary one that stays")
     return parser.parse_args()
 

@@ -1,12 +1,13 @@
 """The cluster of a long run: three broker processes with a control API for faults, on three ZooKeepers of its own.
 
-Each broker reaches the ZooKeepers over links of its own.
+How they reach each other, and what goes wrong there, is in `support.soak.hosts` and `support.soak.proxies`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ from ottla.zookeeper.server import ZooKeeperEnsemble
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 from support.process_cluster import ProcessCluster, RefusedError
-from support.soak.zookeeper_links import ZooKeeperLinks
 from support.transfers.client import FAST
 from support.transfers.history import Partition
+from support.transfers.nemesis import Nemesis
 from support.transfers.run import BROKER
 
 BROKERS = (1, 2, 3)
@@ -45,18 +46,18 @@ SETTINGS = {
 PATIENCE_S = 5 * DEADLINE_S
 
 
-class SoakCluster(ProcessCluster):
+class SoakCluster(ProcessCluster, ABC):
     """Use it in a `with` statement. Afterwards `brokers.log` in its directory has the brokers' warnings and errors."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, ensemble: ZooKeeperEnsemble, paths: Sequence[Path] = ()) -> None:
+        """ensemble: not started. paths: where the brokers' Python looks for modules, besides Ottla's."""
         self.directory = directory
-        self.ensemble = ZooKeeperEnsemble(directory / "zookeepers", nodes=3, sync=False)
+        self.ensemble = ensemble
         asyncio.run(self._start_ensemble())
-        connect = f"{self.ensemble.connect}/soak"
-        self.links = ZooKeeperLinks(connect, BROKERS)
+        self.connect = f"{ensemble.connect}/soak"
         settings = [word for pair in SETTINGS.items() for word in ("--set", "=".join(pair))]
-        where = ("--zookeeper", connect, "--data-dir", directory / "brokers")
-        super().__init__(*where, "--quiet", "--console", *settings)
+        where = ("--zookeeper", self.connect, "--data-dir", directory / "brokers")
+        super().__init__(*where, "--quiet", "--console", *settings, paths=paths)
 
     async def _start_ensemble(self) -> None:
         await self.ensemble.start()
@@ -64,30 +65,43 @@ class SoakCluster(ProcessCluster):
 
     def __enter__(self) -> SoakCluster:
         super().__enter__()
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **FAST})
-        self.links.__enter__()
         try:
-            self._use_links()
+            self.move_brokers()
         except BaseException:
             self.__exit__()
             raise
+        self.bootstrap_servers = ",".join(map(self.address, BROKERS))
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **FAST})
         return self
-
-    def _use_links(self) -> None:
-        for broker_id in BROKERS:
-            with self._properties(broker_id).open("a") as file:
-                file.write(f"zookeeper.connect={self.links.connect(broker_id)}\n")  # the last one counts
-            self.inject("restart", broker=broker_id)
 
     def __exit__(self, *_: object) -> None:
         try:
             super().__exit__()
         finally:
             (self.directory / "brokers.log").write_text(self.command.text + self.command.errors)
-            self.links.__exit__()
             self.ensemble.close()
 
-    def _properties(self, broker_id: int) -> Path:
+    def move_brokers(self) -> None:
+        """Restart all brokers with their own settings."""
+        for broker_id in BROKERS:
+            with self.properties(broker_id).open("a") as file:  # the last value of a setting counts
+                file.writelines(f"{name}={value}\n" for name, value in self.settings_of(broker_id).items())
+            self.inject("restart", broker=broker_id)
+
+    @abstractmethod
+    def settings_of(self, broker_id: int) -> Mapping[str, str]:
+        """How a broker reaches others, and they it."""
+
+    @abstractmethod
+    def nemesis(self, partitions: Callable[[], Sequence[Partition]], *parts: Any) -> Nemesis:
+        """The faults of one round. partitions: those of the round. parts: see Nemesis."""
+
+    @abstractmethod
+    def heal_links(self) -> None:
+        """End all faults of links that the control API does not know."""
+
+    def properties(self, broker_id: int) -> Path:
+        """The file with the settings of a broker."""
         return self.directory / "brokers" / f"broker-{broker_id}.properties"
 
     def log_dir(self, broker_id: int) -> Path:
@@ -108,15 +122,15 @@ class SoakCluster(ProcessCluster):
         """The addresses of the brokers' consoles, by broker id."""
         found = {}
         for broker_id in BROKERS:
-            text = self._properties(broker_id).read_text()
-            found[broker_id] = text.partition("ottla.console.listener=")[2].partition("\n")[0].replace("\\:", ":")
+            text = self.properties(broker_id).read_text()
+            found[broker_id] = text.rpartition("ottla.console.listener=")[2].partition("\n")[0].replace("\\:", ":")
         return found
 
     # -- after faults ------------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
         """End all faults, let everything run again, and wait until all replicas are in sync."""
-        self.links.heal()
+        self.heal_links()
         for server in self.ensemble.servers:
             if server.is_running:
                 server.resume()

@@ -16,7 +16,7 @@ from support.transfers.nemesis import Nemesis
 
 
 class ClusterNemesis(Nemesis):
-    """Strikes brokers, ZooKeepers, links, disks, clocks and replicas, and clients."""
+    """Strikes brokers, ZooKeepers, links between brokers, disks, clocks and replicas, and clients."""
 
     def __init__(self, cluster: SoakCluster, partitions: Callable[[], Sequence[Partition]], *parts: Any) -> None:
         """partitions: those of the run. parts: see Nemesis."""
@@ -34,10 +34,7 @@ class ClusterNemesis(Nemesis):
             self.silence_link: 2,
             self.silence_one_direction: 2,
             self.isolate_broker: 2,
-            self.unplug_broker: 2,
             self.cut_clients: 1,
-            self.cut_from_zookeeper: 2,
-            self.silence_zookeeper: 2,
             self.step_clock: 2,
             self.fill_disk: 2,
             self.fail_fsync: 2,
@@ -63,14 +60,15 @@ class ClusterNemesis(Nemesis):
         """Every client that has ended: a round is long, and the load must not fade away."""
         return [each for each in self._clients if not each.lives and not each.has_successor]
 
-    def _broker(self) -> int:
+    def any_broker(self) -> int:
+        """One of them."""
         return self._rng.choice(BROKERS)
 
     def _link(self) -> dict[str, int]:
         broker, peer = self._rng.sample(BROKERS, 2)
         return {"broker": broker, "peer": peer}
 
-    def _for_a_while(self, *faults: tuple[str, dict[str, Any]]) -> None:
+    def for_a_while(self, *faults: tuple[str, dict[str, Any]]) -> None:
         """Inject faults, let clients go on, end the faults, and half the time wait until all are in sync."""
         told = [self._cluster.try_inject(verb, **options) for verb, options in faults]
         self.let_go_on(30)
@@ -84,11 +82,11 @@ class ClusterNemesis(Nemesis):
 
     def kill_broker(self) -> None:
         """SIGKILL."""
-        self._for_a_while(("kill", {"broker": self._broker()}))
+        self.for_a_while(("kill", {"broker": self.any_broker()}))
 
     def pause_broker(self) -> None:
         """SIGSTOP, and SIGCONT."""
-        self._for_a_while(("pause", {"broker": self._broker()}))
+        self.for_a_while(("pause", {"broker": self.any_broker()}))
 
     def restart_all(self) -> None:
         """A rolling restart."""
@@ -99,13 +97,13 @@ class ClusterNemesis(Nemesis):
 
     def expire_session(self) -> None:
         """The ZooKeeper session of a broker ends."""
-        self._for_a_while(("expire_session", {"broker": self._broker()}))
+        self.for_a_while(("expire_session", {"broker": self.any_broker()}))
 
     def kill_zookeeper(self) -> None:
         """One of three."""
         server = self._rng.choice(self._cluster.ensemble.servers)
         server.kill()
-        self._for_a_while()
+        self.for_a_while()
         if not server.is_running:
             server.start()
 
@@ -123,91 +121,73 @@ class ClusterNemesis(Nemesis):
 
     def cut_link(self) -> None:
         """Two brokers refuse each other."""
-        self._for_a_while(("refuse", self._link()))
+        self.for_a_while(("refuse", self._link()))
 
     def silence_link(self) -> None:
         """Between two brokers nothing arrives."""
-        self._for_a_while(("blackhole", self._link()))
+        self.for_a_while(("blackhole", self._link()))
 
     def silence_one_direction(self) -> None:
         """An asymmetric partition."""
-        self._for_a_while(("blackhole", self._link() | {"direction": self._rng.choice(("to", "from"))}))
+        self.for_a_while(("blackhole", self._link() | {"direction": self._rng.choice(("to", "from"))}))
 
     def isolate_broker(self) -> None:
         """A broker reaches ZooKeeper and clients, and no other broker."""
-        self._for_a_while(*self._isolation(self._broker()))
+        self.for_a_while(*self.isolation(self.any_broker()))
 
-    def unplug_broker(self) -> None:
-        """A machine without a network."""
-        broker = self._broker()
-        self._cluster.links.silence(broker, answers_only=False)
-        self._for_a_while(*self._isolation(broker), ("blackhole", {"broker": broker}))
-        self._cluster.links.heal()
-
-    def _isolation(self, broker: int) -> list[tuple[str, dict[str, Any]]]:
+    def isolation(self, broker: int) -> list[tuple[str, dict[str, Any]]]:
+        """The faults after which a broker reaches no other one."""
         return [("blackhole", {"broker": broker, "peer": one}) for one in BROKERS if one != broker]
 
     def cut_clients(self) -> None:
         """A broker is not there for clients, and is for the others."""
-        self._for_a_while(("refuse", {"broker": self._broker()}))
-
-    def cut_from_zookeeper(self) -> None:
-        """The ZooKeepers refuse a broker, which reaches the others and clients."""
-        self._cluster.links.cut(self._broker())
-        self._for_a_while()
-        self._cluster.links.heal()
-
-    def silence_zookeeper(self) -> None:
-        """A broker hears nothing from the ZooKeepers; what it sends arrives at once, or when it hears of them again."""
-        self._cluster.links.silence(self._broker(), answers_only=self._rng.random() < 0.5)
-        self._for_a_while()
-        self._cluster.links.heal()
+        self.for_a_while(("refuse", {"broker": self.any_broker()}))
 
     # -- clocks and disks --------------------------------------------------------------------------------------------
 
     def step_clock(self) -> None:
         """A clock steps by up to an hour, and back."""
         offset_s = self._rng.choice((-3600.0, -30.0, -1.0, 1.0, 30.0, 3600.0))
-        self._for_a_while(("skew_clock", {"broker": self._broker(), "offset_s": offset_s}))
+        self.for_a_while(("skew_clock", {"broker": self.any_broker(), "offset_s": offset_s}))
 
     def fill_disk(self) -> None:
         """ENOSPC, at once or some bytes later."""
         room = self._rng.choice((0, 1, 100, 5_000))
-        self._for_a_while(("fill_disk", {"broker": self._broker(), "room_bytes": room}))
+        self.for_a_while(("fill_disk", {"broker": self.any_broker(), "room_bytes": room}))
 
     def fail_fsync(self) -> None:
         """EIO: the log directory is offline, and the broker ends."""
-        self._for_a_while(("fail_disk", {"broker": self._broker(), "operation": "fsync"}))
+        self.for_a_while(("fail_disk", {"broker": self.any_broker(), "operation": "fsync"}))
 
     def slow_disk(self) -> None:
         """Every fsync and read takes longer."""
-        self._for_a_while(("slow_disk", {"broker": self._broker(), "delay_s": 0.2}))
+        self.for_a_while(("slow_disk", {"broker": self.any_broker(), "delay_s": 0.2}))
 
     def delay_replication(self) -> None:
         """A follower fetches late."""
-        self._for_a_while(("delay_replication", {"follower": self._broker(), "delay_s": 0.5}))
+        self.for_a_while(("delay_replication", {"follower": self.any_broker(), "delay_s": 0.5}))
 
     # -- replicas ----------------------------------------------------------------------------------------------------
 
     def move_controller(self) -> None:
         """Another broker becomes the controller."""
-        self._for_a_while(("move_controller", {}))
+        self.for_a_while(("move_controller", {}))
 
     def move_leaders(self) -> None:
         """Other in-sync replicas lead."""
         where = self._partitions()
         chosen = self._rng.sample(where, min(3, len(where)))
-        self._for_a_while(*(("move_leader", {"topic": topic, "partition": number}) for topic, number in chosen))
+        self.for_a_while(*(("move_leader", {"topic": topic, "partition": number}) for topic, number in chosen))
 
     def elect_preferred_leaders(self) -> None:
         """Each partition is led by its preferred replica again."""
         self._cluster.elect_preferred_leaders(self._partitions())
-        self._for_a_while()
+        self.for_a_while()
 
     def reassign(self) -> None:
         """A replica is removed from some partitions, and comes back; preferred leaders change."""
         where = self._partitions()
         chosen = self._rng.sample(where, min(3, len(where)))
         self._cluster.reassign({one: self._rng.sample(BROKERS, 2) for one in chosen})
-        self._for_a_while()
+        self.for_a_while()
         self._cluster.restore({one: self._rng.sample(BROKERS, 3) for one in chosen})

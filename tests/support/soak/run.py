@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.soak.cluster import SoakCluster
-from support.soak.cluster_nemesis import ClusterNemesis
 from support.soak.spark import spark_readers
 from support.transfers.checker import check
 from support.transfers.dependencies import permitted
@@ -36,7 +35,7 @@ class SoakRun(Run):
         self._spark = spark
         scene = Scene(
             cluster.bootstrap_servers,
-            lambda *parts: ClusterNemesis(cluster, lambda: self.partitions, *parts),
+            lambda *parts: cluster.nemesis(lambda: self.partitions, *parts),
             strikes=(faults,),
             replicas=3,
             topic_configs=CONFIGS,

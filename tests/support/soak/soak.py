@@ -48,11 +48,12 @@ def soak(
     hours: float,
     faults: int,
     spark: SparkSession | None,
+    new_cluster: Callable[[Path], SoakCluster],
     say: Callable[[str], None],
 ) -> Counter[str]:
     """Run `count` rounds, or for some hours. Return what there was. Raises SoakError; the directory has the rest."""
     total: Counter[str] = Counter()
-    with SoakCluster(directory) as cluster:
+    with new_cluster(directory) as cluster:
         before = {}
         for number in rounds(count, hours):
             total += one_round(cluster, seed + number, directory / f"round-{number}", faults, spark, say)
