@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-OWN: Final = "OTTLA_TEST_NAMESPACES"
+OWN: Final = "SOAK_NAMESPACES"
 """The environment variable with the path of a JSON file: network namespaces, by a word in the command line of who
 belongs there.
 """
