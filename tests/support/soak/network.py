@@ -40,7 +40,7 @@ def why_not() -> str:
 
 
 def enter(path: str | None = None) -> None:
-    """Move this thread, and what it starts, into a network namespace: that of a path, or a new one."""
+    """Move this thread, and what it starts, into a network namespace: that of a path, or a new one with a loopback."""
     libc = ctypes.CDLL(None, use_errno=True)
     if path is None:
         failed = libc.unshare(_CLONE_NEWNET)
@@ -50,6 +50,8 @@ def enter(path: str | None = None) -> None:
     if failed:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
+    if path is None:
+        _ip("link set lo up")
 
 
 def enter_own() -> None:
@@ -114,7 +116,7 @@ class Network:
         self._lost: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Network:
-        _ip("link set lo up", "link add hub type bridge", f"address add {_HUB}/24 dev hub", "link set hub up")
+        _ip("link add hub type bridge", f"address add {_HUB}/24 dev hub", "link set hub up")
         for number, name in enumerate(self._names, 1):
             self.hosts[name] = Host(name, number)
         for sender in self._names:
