@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from broker.coordinator.consumer.membership import Client
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Later
+from broker.requests.handler import Changed, Handler, Later
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -27,14 +25,13 @@ class JoinGroupHandler(Handler[JoinGroupRequest, JoinGroupResponse]):
         """See the module docstring. A member that disconnects meanwhile stays a member until its session times out."""
         client = Client(context.client_id or "", f"/{context.client_address}")
         response = self._services.coordination.groups.join(request, context.api_version, client)
-        return response if context.api_version >= FIRST_VERSION_WITHOUT_PROTOCOL_NAME else _with_name(response)
+        return response if context.api_version >= FIRST_VERSION_WITHOUT_PROTOCOL_NAME else Changed(response, _with_name)
 
     def failed(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
         """Return the answer with the error; the member does not join."""
         return JoinGroupResponse(error_code=code, protocol_name="")
 
 
-async def _with_name(coming: Awaitable[JoinGroupResponse]) -> JoinGroupResponse:
-    response = await coming
+def _with_name(response: JoinGroupResponse) -> JoinGroupResponse:
     response.protocol_name = response.protocol_name or ""
     return response

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
-from typing import Any
+from typing import Any, NoReturn
 
 from broker.apis.produce import Appends
 from broker.authorization.audit import logger as audit_logger
 from broker.authorization.rule import ERRORS, Answer, Gate, Guarded, Need, Rule, after, part_of
 from broker.network.connection import CloseConnectionError
 from broker.requests.context import RequestContext
-from broker.requests.handler import AnyHandler
+from broker.requests.handler import AnyHandler, Changed
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 from protocol.messages.produce import ProduceRequest, ProduceResponse, TopicProduceData
@@ -66,7 +65,7 @@ class ProduceRule(Rule):
         if request.acks == 0:
             if answer is None or isinstance(answer, Message):
                 raise _unanswered(NO_TOPIC)
-            return _close_after(answer)
+            return Changed(answer, _close)
 
         def add(response: ProduceResponse) -> None:
             response.responses = [*response.responses, *refused.responses]
@@ -74,8 +73,7 @@ class ProduceRule(Rule):
         return after(answer, add)
 
 
-async def _close_after(appended: Awaitable[Message | None]) -> None:
-    await appended
+def _close(_: object) -> NoReturn:
     raise _unanswered(NO_TOPIC)
 
 

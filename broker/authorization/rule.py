@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from broker.authorization.access import Access
 from broker.cluster.metadata_cache import Snapshot
 from broker.requests.context import RequestContext
-from broker.requests.handler import AnyHandler, CancelOnDisconnect, Handler, Later
+from broker.requests.handler import AnyHandler, CancelOnDisconnect, Changed, Handler, Later
 from broker.services import Services
 from protocol.api_keys import ApiKey, response_class
 from protocol.error_codes import ErrorCode
@@ -265,11 +265,7 @@ def after(answer: Answer, change: Callable[[Any], None]) -> Answer:
         return changed(answer)
     if isinstance(answer, CancelOnDisconnect):
         return answer.then(changed)
-
-    async def wait(coming: Awaitable[Message | None]) -> Message | None:
-        return changed(await coming)
-
-    return wait(answer)
+    return Changed(answer, changed)
 
 
 class Guarded(Handler[Any, Message]):

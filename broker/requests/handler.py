@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from broker.requests.context import RequestContext
@@ -76,6 +77,37 @@ class CancelOnDisconnect(Generic[A]):
         """Wait for the answer and make it."""
         yield from self.future.__await__()
         return self.result()
+
+
+class Changed(Coroutine[Any, Any, B]):
+    """What is coming, with a change. If it is a coroutine, it is closed with this one, also before its first step."""
+
+    __slots__ = ("_coming", "_steps")
+
+    def __init__(self, coming: Awaitable[A], change: Callable[[A], B]) -> None:
+        """change: returns the answer, called with what is coming."""
+        self._coming = coming
+        self._steps = self._run(change)
+
+    async def _run(self, change: Callable[[Any], B]) -> B:
+        return change(await self._coming)
+
+    def send(self, value: Any) -> Any:
+        """Run the next step."""
+        return self._steps.send(value)
+
+    def throw(self, kind: Any, error: Any = None, traceback: TracebackType | None = None) -> Any:
+        """Run the next step with an exception."""
+        return self._steps.throw(kind if error is None else error)
+
+    def close(self) -> None:
+        """End what is coming."""
+        self._steps.close()
+        if isinstance(self._coming, Coroutine):
+            self._coming.close()
+
+    def __await__(self) -> Generator[Any, Any, B]:
+        return self._steps.__await__()
 
 
 Later: TypeAlias = Coroutine[Any, Any, A] | asyncio.Future[Any] | CancelOnDisconnect[A]

@@ -23,9 +23,6 @@ class RequestTasks:
         async def finish() -> None:
             try:
                 answer = await work
-            except asyncio.CancelledError:
-                answered.cancel()
-                raise
             except Exception as error:
                 if not answered.done():
                     answered.set_exception(error)
@@ -33,19 +30,23 @@ class RequestTasks:
                 if not answered.done():
                     answered.set_result(answer)
 
+        def ended(task: asyncio.Task[None] | None = None) -> None:
+            """Also if the task was cancelled before its first step: then nobody has awaited the work."""
+            if task is not None:
+                self._running.discard(task)
+            if asyncio.iscoroutine(work):
+                work.close()
+            answered.cancel()
+
         finishing = finish()
         try:
             task = self._group.create_task(finishing)
         except RuntimeError:  # the group is not entered yet, or a service has failed in this turn of the event loop
             finishing.close()
-            if asyncio.iscoroutine(work):
-                work.close()
-            answered.cancel()
+            ended()
             return answered
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        if asyncio.iscoroutine(work):
-            task.add_done_callback(lambda _: work.close())  # if cancelled before its first step, it was never awaited
+        task.add_done_callback(ended)
         return answered
 
     def cancel(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import struct
 
@@ -13,7 +14,8 @@ from broker.metrics import BrokerMetrics
 from broker.network.connection import CloseConnectionError
 from broker.requests.api_table import Api
 from broker.requests.dispatcher import Dispatcher
-from broker.requests.handler import CancelOnDisconnect, Handler
+from broker.requests.handler import CancelOnDisconnect, Changed, Handler
+from broker.requests.tasks import RequestTasks
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.headers import RequestHeader, request_header_version
@@ -366,6 +368,37 @@ async def test_an_answer_is_made_of_what_a_future_brings():
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await coming
+
+
+async def test_an_answer_is_changed_when_it_is_there():
+    async def number():
+        await asyncio.sleep(0)
+        return 5
+
+    assert await Changed(Changed(number(), lambda value: 2 * value), str) == "10"
+    with pytest.raises(ZeroDivisionError):
+        await Changed(number(), lambda _: 1 // 0)
+    coming = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(Changed(coming, str))
+    coming.set_exception(KeyError("x"))
+    with pytest.raises(KeyError):
+        await waiting
+
+
+async def test_an_answer_that_is_to_be_changed_need_not_begin():
+    """A coroutine that nobody awaits would be a warning."""
+
+    async def number():
+        return 5
+
+    never_entered = RequestTasks(asyncio.TaskGroup())
+    assert never_entered.start(Changed(Changed(number(), str), str)).cancelled()
+    async with asyncio.TaskGroup() as group:
+        tasks = RequestTasks(group)
+        answered = tasks.start(Changed(Changed(number(), str), str))
+        tasks.cancel()
+    assert answered.cancelled()
+    gc.collect()
 
 
 async def test_an_answer_that_cannot_be_made_is_an_error_of_its_request(bench):
