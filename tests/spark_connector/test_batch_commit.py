@@ -48,9 +48,9 @@ class Query:
     async def commit(self, batch, transactions, query=None):
         await commit_batch(self.client, self.prefix, query or self.id, batch, transactions)
 
-    def visible(self):
-        """What readers of committed data see, and that nothing open holds them back."""
-        return sorted(one.value.decode() for one in topic_contents(self.bootstrap, self.topic))
+    def visible(self, *, is_open=False):
+        """What readers of committed data see, and, unless `is_open`, that nothing open holds them back."""
+        return sorted(one.value.decode() for one in topic_contents(self.bootstrap, self.topic, is_open=is_open))
 
     async def last(self):
         async with Admin(**self.client) as admin, CommitLedger(self.client, self.prefix, admin) as ledger:
@@ -69,7 +69,7 @@ def query(broker):
 
 async def test_a_batch_is_visible_once_it_is_committed(query):
     transactions = await query.write(1, ["a", "bb"], ["c"])
-    assert query.visible() == []
+    assert query.visible(is_open=True) == []
     await query.commit(0, transactions)
     assert query.visible() == ["a", "bb", "c"]
     assert await query.last() == Decision(query.id, 0, tuple(transactions))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 
 
 class Written(NamedTuple):
@@ -18,8 +20,12 @@ class Written(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def topic_contents(bootstrap: str, topic: str, *, committed: bool = True) -> list[Written]:
-    """All records of a topic up to its end; with `committed`, only those of committed transactions."""
+def topic_contents(bootstrap: str, topic: str, *, committed: bool = True, is_open: bool = False) -> list[Written]:
+    """All records of a topic up to its end; with `committed`, only those of committed transactions.
+
+    The records of a transaction are visible some time after the answer to its commit. This is waited for, unless
+    `is_open`: then transactions may be open, and nothing behind the beginning of the first is returned.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -33,6 +39,8 @@ def topic_contents(bootstrap: str, topic: str, *, committed: bool = True) -> lis
     try:
         metadata = consumer.list_topics(topic, DEADLINE_S).topics[topic]
         left = set(metadata.partitions)
+        if committed and not is_open:
+            _wait_until_ended(bootstrap, [TopicPartition(topic, number) for number in left])
         consumer.assign([TopicPartition(topic, number, 0) for number in left])
         found = []
         while left:
@@ -48,3 +56,18 @@ def topic_contents(bootstrap: str, topic: str, *, committed: bool = True) -> lis
         return found
     finally:
         consumer.close()
+
+
+def _wait_until_ended(bootstrap: str, partitions: list[TopicPartition]) -> None:
+    """Wait until no transaction is open."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def ends(level: IsolationLevel) -> list[int]:
+        asked = dict.fromkeys(partitions, OffsetSpec.latest())
+        found = admin.list_offsets(asked, isolation_level=level, request_timeout=DEADLINE_S)
+        return [found[one].result().offset for one in partitions]
+
+    until_blocking(
+        lambda: ends(IsolationLevel.READ_COMMITTED) == ends(IsolationLevel.READ_UNCOMMITTED),
+        f"no transaction is open in {partitions}",
+    )
