@@ -33,8 +33,8 @@ def topic():
     return f"columns-{next(_NUMBERS)}"
 
 
-def contents(broker, topic):
-    return topic_contents(broker.bootstrap, topic)
+def contents(broker, topic, *, is_open=False):
+    return topic_contents(broker.bootstrap, topic, is_open=is_open)
 
 
 async def test_records_have_the_values_of_the_columns(broker, topic):
@@ -115,7 +115,7 @@ async def test_a_transaction_of_columns_can_be_handed_over(broker, topic):
         prepared = await producer.prepare_transaction()
         with pytest.raises(IllegalStateError, match="the transaction was handed over"):
             await producer.send_columns(topic, [b"v"], partition=0)
-    assert await asyncio.to_thread(contents, broker, topic) == []
+    assert await asyncio.to_thread(contents, broker, topic, is_open=True) == []
     async with Admin(bootstrap_servers=broker.bootstrap) as admin:
         assert await admin.end_transactions([prepared], commit=True) == {prepared: None}
     assert len(await asyncio.to_thread(contents, broker, topic)) == 10
