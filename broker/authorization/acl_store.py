@@ -118,6 +118,7 @@ class AclStore:
                 try:
                     await self._write(pattern, after, version, notify=after != before)
                 except ConnectionLossError:
+                    await self._registry.sync()
                     if (await self._read(pattern))[0] != after:  # it was not applied
                         continue
                 except (BadVersionError, NodeExistsError, NoNodeError):

@@ -30,10 +30,8 @@ class RequestTasks:
                 if not answered.done():
                     answered.set_result(answer)
 
-        def ended(task: asyncio.Task[None] | None = None) -> None:
-            """Also if the task was cancelled before its first step: then nobody has awaited the work."""
-            if task is not None:
-                self._running.discard(task)
+        def drop() -> None:
+            """End what has not begun: nobody has awaited it."""
             if asyncio.iscoroutine(work):
                 work.close()
             answered.cancel()
@@ -43,10 +41,11 @@ class RequestTasks:
             task = self._group.create_task(finishing)
         except RuntimeError:  # the group is not entered yet, or a service has failed in this turn of the event loop
             finishing.close()
-            ended()
+            drop()
             return answered
         self._running.add(task)
-        task.add_done_callback(ended)
+        task.add_done_callback(self._running.discard)
+        task.add_done_callback(lambda _: drop())  # it may have been cancelled before its first step
         return answered
 
     def cancel(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from broker.coordinator import group_store
 from broker.coordinator.classic.group import GroupState
+from broker.registry_offsets import RegistryOffsets
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -31,10 +32,12 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from protocol.record_batch import iter_batches
+from registry.embedded.store import EmbeddedStore
 from support.broker import broker_process, running_broker
 from support.groups import GroupMember, commit, fetch_offsets, find_group
 from support.held_commits import commit_before, hold, let_go, resign
 from support.live import live
+from support.lossy_registry import LossyRegistry
 from support.polling import until
 from support.transactions import TransactionalProducer, again
 from support.wire import create_topic, wire_client
@@ -562,3 +565,23 @@ async def test_a_transaction_may_end_while_its_offsets_are_loaded(broker, client
     assert await producer.end(commits) == 0
     found = (await fetch_offsets(client.call, group_id, topic, 0, require_stable=True))[1][0]
     assert found == ((7, -1, "m", 0) if commits else (1, -1, "", 0))
+
+
+# -- lost connections to ZooKeeper -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_applied", [False, True], ids=["not applied", "applied"])
+@pytest.mark.parametrize("write", [1, 2])
+async def test_offsets_are_stored_although_the_answers_of_zookeeper_are_lost(write, is_applied):
+    store = await EmbeddedStore.open()
+    registry = LossyRegistry(store.session())
+    await registry.start()
+    registry.is_applied = is_applied
+    offsets = RegistryOffsets(registry)
+    for offset in (5, 6):  # the znode is created, and changed
+        registry.writes_left = write
+        await offsets.set("g", "t", 0, offset)
+        registry.writes_left = None
+        assert await offsets.get("g", "t", 0) == offset
+    await registry.close()
+    await store.close()

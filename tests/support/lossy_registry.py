@@ -16,6 +16,8 @@ class LossyRegistry:
         """The number of the write that is lost, from 1; None without a loss."""
         self.is_applied = False
         """Whether that write is applied, and its answer lost."""
+        self.is_lost = False
+        """Whether a write was lost."""
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.registry, name)
@@ -26,14 +28,12 @@ class LossyRegistry:
             if self.writes_left is None:
                 return await method(*args, **named)
             self.writes_left -= 1
-            is_lost = self.writes_left == 0
-            if is_lost:
-                self.writes_left = None
-            result = None
-            if not is_lost or self.is_applied:
-                result = await method(*args, **named)
-            if is_lost:
-                raise ConnectionLossError("the connection is lost")
-            return result
+            if self.writes_left:
+                return await method(*args, **named)
+            self.writes_left = None
+            self.is_lost = True
+            if self.is_applied:
+                await method(*args, **named)
+            raise ConnectionLossError("the connection is lost")
 
         return write

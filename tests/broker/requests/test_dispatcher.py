@@ -13,8 +13,10 @@ from broker.errors import RequestError
 from broker.metrics import BrokerMetrics
 from broker.network.connection import CloseConnectionError
 from broker.requests.api_table import Api
+from broker.requests.context import RequestContext
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.handler import CancelOnDisconnect, Changed, Handler
+from broker.requests.metered import Metered
 from broker.requests.tasks import RequestTasks
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
@@ -376,6 +378,7 @@ async def test_an_answer_is_changed_when_it_is_there():
         return 5
 
     assert await Changed(Changed(number(), lambda value: 2 * value), str) == "10"
+    assert await Metered(Changed(number(), str), RequestContext(None, 0, 0, None)) == "5"
     with pytest.raises(ZeroDivisionError):
         await Changed(number(), lambda _: 1 // 0)
     coming = asyncio.get_running_loop().create_future()
