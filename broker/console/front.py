@@ -6,10 +6,11 @@ A broker has one, and so has `ottla console`: the rules of `ottla.console.*` are
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 from collections.abc import Callable, Collection, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import BrokerStartError
 from broker.network.listener import PLAINTEXT
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from broker.network.listener_tls import ListenerTls
     from broker.settings.config import BrokerConfig
 
+logger = logging.getLogger(__name__)
+
 BACKLOG = 128
+_LISTENER: Final = "ottla.console.listener"
 
 
 class ConsoleFront:
@@ -98,7 +102,7 @@ class ConsoleFront:
         return self._sockets
 
     async def bind(self) -> None:
-        """Bind the address and read the files of logins.
+        """Bind the address and read the files of logins. If the default address is in use, the system chooses the port.
 
         Raises BrokerStartError or ConfigError with the setting, its value and the reason.
         """
@@ -107,18 +111,30 @@ class ConsoleFront:
         if self.login is not None:
             await self.login.start()
         try:
-            self._sockets = await listening_sockets(self.host, self._configured_port, BACKLOG)
+            self._sockets = await self._listen()
         except OSError as error:
             # An error of name resolution has a separate error number, and a text.
             is_system_error = error.errno is not None and error.errno in errno.errorcode
             reason = os.strerror(error.errno or 0) if is_system_error else error.strerror or str(error)
             raise BrokerStartError(
-                f"ottla.console.listener={HostPort(self.host, self._configured_port)}: "
-                f"must be a free address of this machine, or empty for no console ({reason})"
+                f"{_LISTENER}={HostPort(self.host, self._configured_port)}: must be a free address of this machine, "
+                f"or empty for no console ({reason})"
             ) from error
         config = self.config
         if not config.ottla_console_authentication and not self.is_loopback:
             self._check_network()
+
+    async def _listen(self) -> list[socket.socket]:
+        try:
+            return await listening_sockets(self.host, self._configured_port, BACKLOG)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or _LISTENER in self.config.static:
+                raise
+        # Settings that were written for Kafka name no console, and several brokers of a machine have such settings.
+        sockets = await listening_sockets(self.host, 0, BACKLOG)
+        taken, found = (HostPort(self.host, port) for port in (self._configured_port, sockets[0].getsockname()[1]))
+        logger.warning("%s is in use, and %s is not set: the console listens on %s", taken, _LISTENER, found)
+        return sockets
 
     def _check_network(self) -> None:
         """Check again what the settings were checked for: a name decides here, too. Raises BrokerStartError."""
@@ -128,7 +144,7 @@ class ConsoleFront:
             raise BrokerStartError(f"ottla.console.mode={FULL}: {CHANGED_BY_ALL}")
         if config.ottla_console_open is None:
             self.close()
-            raise BrokerStartError(f"ottla.console.listener={config.value('ottla.console.listener')}: {OPEN_TO_ALL}")
+            raise BrokerStartError(f"{_LISTENER}={config.value(_LISTENER)}: {OPEN_TO_ALL}")
 
     def login_services(self) -> list[Coroutine[Any, Any, None]]:
         """Return the work of the logins, to run while the console serves."""

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from broker.broker import Broker, wall_clock_ms
 from broker.cluster.metadata_cache import Snapshot
+from broker.console.front import ConsoleFront
 from broker.console.readiness import reason_not_ready
 from broker.errors import BrokerStartError
 from broker.settings.config import BrokerConfig
@@ -23,6 +24,7 @@ from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from ottla.cluster.ports import free_ports
+from protocol.host_port import HostPort
 from protocol.uuid import uuid_to_string
 from registry.embedded.store import EmbeddedStore
 from registry.znodes.controller import ControllerZnode
@@ -318,6 +320,27 @@ async def test_an_address_in_use_is_reported_with_name_value_and_rule(tmp_path: 
     )
     async with broker_with_console(tmp_path / "data", address) as (_, http):  # nothing was left locked or bound
         assert await get(http, "/readyz") == (200, "ready\n")
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+async def test_only_a_default_address_in_use_is_replaced_by_a_free_one(
+    caplog: pytest.LogCaptureFixture, is_set: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = HostPort("127.0.0.1", taken.getsockname()[1])
+        config = BrokerConfig.load(overrides={"ottla.console.listener": str(address)} if is_set else {})
+        front = ConsoleFront(config, address, None, None, lambda: 0)
+        if is_set:
+            with pytest.raises(BrokerStartError, match="must be a free address"):
+                await front.bind()
+            return
+        await front.bind()
+        with closing(front), socket.create_connection(("127.0.0.1", front.port)):
+            found = f"127.0.0.1:{front.port}"
+            assert front.url == f"http://{found}/"
+            assert caplog.messages == [
+                f"{address} is in use, and ottla.console.listener is not set: the console listens on {found}"
+            ]
 
 
 def test_an_address_of_another_machine_ends_the_process_with_one_line(tmp_path: Path) -> None:

@@ -39,8 +39,9 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
                 " those of this machine, on others every name."),
     Setting("ottla.console.listener", STRING, "127.0.0.1:8080", None,
             MEDIUM, READ_ONLY, acts=True,
-            doc="Address of health, metrics and the console as host:port; empty for none. With https:// before it, the"
-                " console speaks TLS, with the settings ottla.console.ssl.* (those of a listener), or ssl.*."),
+            doc="Address of health, metrics and the console as host:port; empty for none. If it is not set and the"
+                " default is in use, the system chooses the port. With https:// before it, the console speaks TLS, with"
+                " the settings ottla.console.ssl.* (those of a listener), or ssl.*."),
     Setting("ottla.console.mode", STRING, None, OneOf("full", "read-only", "off"),
             MEDIUM, READ_ONLY, acts=True,
             doc="full: users may change what they have the right to change. read-only: nobody changes anything. off:"
