@@ -275,6 +275,7 @@ async def test_clients_that_leave_cannot_keep_others_from_logging_in(
             (refused,), waiting = await asyncio.wait(asked, return_when="FIRST_COMPLETED", timeout=DEADLINE_S)
             answer = refused.result()
             assert (answer.status, answer.headers["Retry-After"], answer.challenges) == (503, "5", [])
+            await until(lambda: checks == ["y"], "the thread of the first check has begun")
             for one in waiting:
                 one.cancel()
             await asyncio.wait(waiting)
