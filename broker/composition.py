@@ -11,6 +11,7 @@ from time import perf_counter
 from broker.authentication.scram_credentials import ScramCredentials
 from broker.authentication.tokens import DelegationTokens
 from broker.authorization.access import Access
+from broker.cluster.certainty import LeadershipCertainty
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peer_apis import PeerApis
 from broker.cluster.registry_access import RegistryAccess
@@ -165,6 +166,7 @@ class Composition:
                 rng=self._rng,
             ),
             registry_access=registry_access,
+            certainty=LeadershipCertainty(registry, lambda: services.broker_epoch),
             scram_credentials=ScramCredentials(configs.entities),
             tokens=DelegationTokens(
                 config, registry, self._now_ms, self._backoff, is_controller=lambda: controller.is_active

@@ -9,6 +9,7 @@ from typing import Protocol
 from broker.authentication.scram_credentials import ScramCredentials
 from broker.authentication.tokens import DelegationTokens
 from broker.authorization.access import Access
+from broker.cluster.certainty import LeadershipCertainty
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peer_apis import PeerApis
 from broker.cluster.registry_access import RegistryAccess
@@ -54,6 +55,7 @@ class Services:
     producer_ids: ProducerIds
     coordination: Coordination
     registry_access: RegistryAccess
+    certainty: LeadershipCertainty
     scram_credentials: ScramCredentials
     tokens: DelegationTokens
     registry_offsets: RegistryOffsets

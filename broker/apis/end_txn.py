@@ -5,6 +5,7 @@ The answer is sent when the decision is committed to `__transaction_state`; the 
 
 from __future__ import annotations
 
+from broker.coordinator.still_coordinator import is_still_coordinator
 from broker.coordinator.transactions.transaction import code_for
 from broker.errors import RequestError
 from broker.requests.context import RequestContext
@@ -26,13 +27,18 @@ class EndTxnHandler(Handler[EndTxnRequest, EndTxnResponse]):
 
     async def handle(self, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
         """See the module docstring."""
+        coordination = self._services.coordination
         try:
-            await self._services.coordination.transactions.end(
+            is_new = await coordination.transactions.end(
                 request.transactional_id, request.producer_id, request.producer_epoch, request.committed
             )
         except RequestError as error:
             return self.failed(request, code_for(error, context.api_version, FIRST_VERSION_WITH_FENCED))
-        return EndTxnResponse()
+        # What was decided before may have been the transaction before this one, which began at another coordinator.
+        log = coordination.transaction_log
+        if is_new or await is_still_coordinator(self._services, log, request.transactional_id):
+            return EndTxnResponse()
+        return self.failed(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def failed(self, request: EndTxnRequest, code: ErrorCode) -> EndTxnResponse:
         """Return the answer with the error; the transaction is not ended as requested."""

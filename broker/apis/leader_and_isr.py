@@ -52,6 +52,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
         created = {topic for topic, _, state in states if state.is_new}
         await self._services.configs.load_topics({topic for topic, _, _ in states}, created)
         outcomes = await controller_requests.become_leader_or_follower(states)
+        self._services.certainty.told(request.broker_epoch)
         codes = {key: ErrorCode.NONE if error is None else code_of(error) for key, error in outcomes.items()} | invalid
         if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
             return LeaderAndIsrResponse(

@@ -2,15 +2,20 @@
 
 With `require_stable` (KIP-447), a partition has no offset while a commit of an open transaction is pending for it.
 Version 0 is older than groups: it reads the offsets that version 0 of OffsetCommit stored in the registry.
+
+While the registry does not answer, another broker may have become the coordinator. So this one first waits for a word
+of its followers: with old offsets, a transactional consumer would process records again that it has processed.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple
 
 from broker.coordinator.offset_manager import Committer
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
+from broker.coordinator.still_coordinator import is_still_coordinator
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler
@@ -58,6 +63,19 @@ class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
         """See the module docstring. Null topics mean all partitions with committed offsets."""
         if context.api_version == 0:
             return self._from_registry(request)
+        if not self._services.certainty.is_sure:
+            return self._when_confirmed(request, context)
+        return self._from_groups(request, context)
+
+    async def _when_confirmed(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+        log = self._services.coordination.group_log
+        groups = {group.group_id for group in request.groups} or {request.group_id}
+        if all(await asyncio.gather(*(is_still_coordinator(self._services, log, one) for one in groups))):
+            return self._from_groups(request, context)
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return self.failed(request, code) if request.groups else self._refused(request, code, context.api_version)
+
+    def _from_groups(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
         offsets = self._services.coordination.groups.offsets
         if context.api_version >= FIRST_VERSION_WITH_GROUPS:
             groups = []

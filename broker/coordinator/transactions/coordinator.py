@@ -175,12 +175,17 @@ class TransactionCoordinator:
         _, transaction = self._known(transactional_id)
         return transaction.verify(producer_id, producer_epoch, partitions)
 
-    async def end(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """Commit or abort the producer's transaction. Returns once that is decided; the markers are written later."""
+    async def end(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> bool:
+        """Commit or abort the producer's transaction. Returns once that is decided; the markers are written later.
+
+        Return whether it was decided now; it may have been before.
+        """
         term, transaction = self._known(transactional_id)
         transition = transaction.end(producer_id, producer_epoch, committed, self._now_ms())
-        if transition is not None:
-            await self._write(term, transaction, transition)
+        if transition is None:
+            return False
+        await self._write(term, transaction, transition)
+        return True
 
     # -- queries -------------------------------------------------------------------------------------------------------
 
