@@ -69,7 +69,7 @@ class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
 
     async def _when_confirmed(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
         log = self._services.coordination.group_log
-        groups = {group.group_id for group in request.groups} or {request.group_id}
+        groups = dict.fromkeys(group.group_id for group in request.groups) or (request.group_id,)
         if all(await asyncio.gather(*(is_still_coordinator(self._services, log, one) for one in groups))):
             return self._from_groups(request, context)
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE

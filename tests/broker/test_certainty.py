@@ -1,4 +1,4 @@
-"""Whether a broker can be sure of what it leads: `broker.cluster.certainty`."""
+"""The certainty of a broker about the partitions that it leads: `broker.cluster.certainty`."""
 
 from __future__ import annotations
 
