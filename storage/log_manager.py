@@ -92,7 +92,8 @@ class LogManager:
         self.recovery_threads = recovery_threads
         self.opener = LogOpener(fs, now_ms, rng, config_of, producer_id_expiration_ms, full_validation)
         self._loading_stopped = Event()
-        self._rolled: set[Log] = set()
+        self._rolled: dict[Log, None] = {}
+        """Logs whose earlier segments are to be synced, in the order of their rolls."""
         self.flusher = LogFlusher(fs)
         self.reads = LogReads(fs)
         self.validations = LogReads(fs, at_once=1)
@@ -203,7 +204,7 @@ class LogManager:
         keys = [key for key, log in self.logs.items() if log.directory.parent == directory.path]
         for key in keys:
             log = self.logs.pop(key)
-            self._rolled.discard(log)
+            self._rolled.pop(log, None)
             log.release()
         self.futures.release_in(directory)
         self.delayed_deletes.forget(str(directory.path))
@@ -217,7 +218,7 @@ class LogManager:
 
     def log_rolled(self, log: Log) -> None:
         """Note that the log has rolled a segment: the earlier segments are synced soon."""
-        self._rolled.add(log)
+        self._rolled[log] = None
         self._work.wake()
 
     # -- logs --------------------------------------------------------------------------------------
@@ -315,7 +316,7 @@ class LogManager:
 
     def forget_rolled(self, log: Log) -> None:
         """Cancel the sync after a roll, for a log that is deleted or replaced."""
-        self._rolled.discard(log)
+        self._rolled.pop(log, None)
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
         """See `LogTruncations.truncate_to`."""
@@ -334,7 +335,8 @@ class LogManager:
     async def _do_urgent(self) -> None:
         self.dirs.check_left()
         while self._rolled:
-            log = self._rolled.pop()
+            log = next(iter(self._rolled))
+            del self._rolled[log]
             await self.flusher.try_to_flush(log, log.segments[-1].base_offset)
         await self.dirs.look_for_room()
         await self.delayed_deletes.run_due()

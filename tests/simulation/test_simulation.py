@@ -53,8 +53,7 @@ def test_a_planted_bug_is_found(mutation):
     assert again[2] == mutation
     code, repeated = simulate("--seed", again[1], "--mutation", mutation)
     assert code == 1
-    # Not the numbers: with followers-without-epochs, a seed has two runs, and only one without a planted bug.
-    assert re.sub(r"\d+", "…", failure(repeated)) == re.sub(r"\d+", "…", failure(printed))
+    assert failure(repeated) == failure(printed)
 
 
 @pytest.mark.parametrize("mutation", RARE)

@@ -232,6 +232,26 @@ async def test_a_blocked_disk_does_not_block_appends(tmp_path, fs):
     logs.dirs.unlock()
 
 
+async def test_logs_are_synced_in_the_order_in_which_they_rolled(tmp_path, fs):
+    """Not in the order of their addresses, which is another one in each run."""
+    logs = manager(tmp_path, fs)
+    logs.dirs.lock()
+    await logs.load()
+    order = random.Random(1).sample(range(20), 20)
+    for partition in order:
+        log = logs.get_or_create("t", partition)
+        log.append_as_leader(batch("a"), 0)
+        log.roll()
+    fs.take(tmp_path)
+    running = asyncio.create_task(logs.run())
+    await until(lambda: log.recovery_point == 1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    synced = [path.removeprefix(f"{tmp_path}/t-") for path in fs.synced if path.endswith(f"/{0:020d}.log")]
+    assert [int(path.partition("/")[0]) for path in synced] == order
+    logs.dirs.unlock()
+
+
 async def test_checkpoints_are_written_one_at_a_time(tmp_path, fs):
     """Two at once would take each other's temporary file away; the newest is the one that stays."""
     logs = manager(tmp_path, fs)
