@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from ottla.testing.pytest_plugin import keep_asserts
 from support.counts import FULL
 from support.deadlines import PACE, TEST_TIMEOUT_S
 
@@ -61,14 +62,33 @@ USE_SPARK = {
 """Files with the Spark of the session: its Java takes half a minute of CPU until it is warm."""
 
 
+PRODUCT = (
+    "broker",
+    "build_backend",
+    "client",
+    "console",
+    "protocol",
+    "pyspark_ottla",
+    "registry",
+    "replication",
+    "security",
+    "spark_connector",
+    "storage",
+)
+"""The packages of the checkout, besides `ottla`: their asserts stay as they are."""
+
 OF_A_CONSOLE = re.compile(r"\bbroker-\d")
 """The parameter of a test of pages that says whose console it looks at."""
 
 
-def pytest_configure() -> None:
-    """Let child processes have SIGHUP's default under nohup, too: they inherit that it is ignored, but no handler."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Import the product as it is; let child processes have SIGHUP's default under nohup, too.
+
+    They inherit that it is ignored, but no handler.
+    """
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+    keep_asserts(config, *PRODUCT)
 
 
 def pytest_report_header() -> str:

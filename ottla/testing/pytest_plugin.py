@@ -60,6 +60,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("requests", "how many of the last requests reports of failed tests have", default="30", metavar="N")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Have Ottla's modules imported as they are."""
+    keep_asserts(early_config, "ottla")
+
+
+def keep_asserts(config: pytest.Config, *packages: str) -> None:
+    """Have pytest import these packages without rewriting their asserts: that would compile every module again.
+
+    It rewrites all packages of a distribution that has a plugin. Where nothing is compiled yet, as in most runs of CI,
+    this costs a second of CPU, more than a broker and its tests. pytest has no function for it.
+    """
+    rewritten: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+    rewritten.difference_update(packages)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers."""
     for marker in _MARKERS:

@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 import threading
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import psutil
 import pytest
 
+from ottla.testing import cluster_thread
 from support.checkout import checkout_only
 from support.counts import count
 from support.zookeeper import new_chroot, shared_zookeeper
@@ -54,6 +56,11 @@ def test_a_test_file_of_ten_lines(run):
         passed=1,
     )
     assert not {"ottla-broker", "ottla-cluster"} & {thread.name for thread in threading.enumerate()}
+
+
+def test_pytest_does_not_rewrite_modules():
+    """To compile the rewritten ones would take longer than a test with a broker does."""
+    assert type(cluster_thread.__spec__.loader) is SourceFileLoader
 
 
 def test_clients_block_also_in_a_coroutine(run):
