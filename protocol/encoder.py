@@ -102,11 +102,12 @@ class _EncoderWriter:
         if field.default is None:
             return f"{name} is not None"
         if field.kind != "struct":
-            value = default_source(self.source, field)
-        else:
-            value = self.source.constant(default_of(field), "DEFAULT")
-            return f"({name} is not {value} and {name} != {value})"
-        return f"{name} != {value}"
+            return f"{name} != {default_source(self.source, field)}"
+        default = self.source.constant(default_of(field), "DEFAULT")
+        conditions = [f"{name}.unknown_tags", *(self.differs(name, inner) for inner in struct_of(field).FIELDS)]
+        if field.nullable:
+            conditions.insert(0, f"{name} is None")
+        return f"({name} is not {default} and ({' or '.join(conditions)}))"
 
     def is_tagged(self, field: Field) -> bool:
         return field.tag is not None and self.flexible and field.present(self.version)
