@@ -23,6 +23,8 @@ IS_INSTALLED = any(point.name == "ottla" for point in importlib.metadata.entry_p
 PLUGIN = (*("-p", "ottla" if IS_INSTALLED else "ottla.testing.pytest_plugin"), *("-p", "no:cacheprovider"))
 """An environment that was made before the plugin existed does not know its entry point."""
 LOOPS = ("-o", "asyncio_default_fixture_loop_scope=function")
+IMPORTED = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
+"""This process has Ottla's modules before the plugin of the run within it can speak for them."""
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def run(pytester):
 
     def run_file(source, *arguments, passed=0, failed=0, errors=0):
         pytester.makepyfile(source)
-        result = pytester.runpytest_inprocess(*PLUGIN, *LOOPS, *arguments)
+        result = pytester.runpytest_inprocess(*PLUGIN, *LOOPS, *IMPORTED, *arguments)
         result.assert_outcomes(passed=passed, failed=failed, errors=errors)
         return result
 
