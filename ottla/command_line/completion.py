@@ -74,9 +74,15 @@ def complete_transactional_ids(context: typer.Context) -> Completions:
 
 
 def _ask(context: typer.Context, question: Callable[["Admin"], Awaitable[list[Any]]]) -> list[Any]:
-    """Return the answer of the cluster that the command line selects; empty if there is none in time."""
+    """Return the answer of the cluster that the command line selects; empty if there is none in time.
+
+    It is empty, too, if the command would not run because its profile cannot be used: the default is another cluster.
+    """
+    from ottla.command_line.global_options import are_settings_used
     from ottla.command_line.quick_question import ask
 
+    if not are_settings_used(context):
+        return []
     try:
         return ask(context.params["bootstrap_server"], question)
     except Exception:  # whatever it is, the shell has nothing to complete

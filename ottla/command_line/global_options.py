@@ -41,6 +41,7 @@ _COMMAND_CONFIG_WAS_TYPED: Final = "ottla command config was typed"
 _CONFIG_IS_KNOWN: Final = "ottla command config is known"
 _CHOSEN: Final = "ottla chosen profile"
 _PROFILE_WAS_TYPED: Final = "ottla profile was typed"
+_SETTINGS_ARE_USED: Final = "ottla settings are used"
 
 
 def _remember_server(context: typer.Context, value: str | None) -> str | None:
@@ -201,6 +202,12 @@ def _use_settings(context: typer.Context) -> None:
             parameter.default = defaults.get(option, parameter.default)
         if _SERVER in parameter.opts and _SERVER in defaults and context.meta[_PROFILE_WAS_TYPED]:
             parameter.envvar = None  # what was typed wins over the environment
+    context.meta[_SETTINGS_ARE_USED] = True
+
+
+def are_settings_used(context: typer.Context) -> bool:
+    """Whether the profile and the files were read without an error, which Typer hides while it completes words."""
+    return _SETTINGS_ARE_USED in context.meta
 
 
 def _note_origin(context: typer.Context, _: object, value: str) -> str:

@@ -140,13 +140,24 @@ def test_servers_and_profiles(ottla, completed, monkeypatch):
         assert completed(*words, "o") == ["one", "other"]
 
 
-def test_a_wrong_file_of_profiles_completes_nothing(ottla, completed, tmp_path, monkeypatch):
+def test_a_wrong_file_of_profiles_completes_nothing(completed, tmp_path, monkeypatch):
     file = tmp_path / "profiles.toml"
     file.write_text("[")
     monkeypatch.setenv("OTTLA_CONFIG", str(file))
     assert completed("profile", "use", "") == []
     assert completed("topics", "list", "-b", "") == ["127.0.0.1:9092"]
-    assert completed("topics", "describe", "") == []
+
+
+@pytest.mark.parametrize("profiles", ["[", ""], ids=["wrong file", "no such profile"])
+def test_a_profile_that_cannot_be_used_completes_nothing_of_another_cluster(
+    cluster, completed, tmp_path, monkeypatch, profiles
+):
+    file = tmp_path / "profiles.toml"
+    file.write_text(profiles)
+    monkeypatch.setenv("OTTLA_CONFIG", str(file))
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", cluster.bootstrap)  # else the default could be a broker, too
+    assert completed("topics", "describe", "--profile", "one", "completed-b") == []
+    assert completed("--profile", "one", "topics", "describe", "completed-b") == []
 
 
 def test_a_server_that_does_not_answer_is_given_up(completed, monkeypatch):
