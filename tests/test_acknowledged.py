@@ -68,11 +68,17 @@ def test_records_are_in_order():
     kept([0, 1, 3], epoch_raises=0)
 
 
-@pytest.mark.parametrize("numbers", [[0, 1, 1, 2], [0, 2, 1, 3], [0, 1, 0, 1, 2]])
+@pytest.mark.parametrize("numbers", [[0, 1, 1, 2], [0, 2, 2, 3], [0, 1, 0, 1, 2], [0, 1, 2, 1]])
 def test_a_producer_that_raised_its_epoch_may_begin_again_once(numbers):
     kept(numbers, epoch_raises=1)
     with pytest.raises(AssertionError, match="p repeats records"):
         kept(numbers, epoch_raises=0)
+
+
+@pytest.mark.parametrize("numbers", [[0, 2, 1, 3], [0, 1, 2, 1, 3]])
+def test_a_producer_that_begins_again_leaves_nothing_out(numbers):
+    with pytest.raises(AssertionError, match=r"p is out of order at .*: \[2\]"):
+        kept(numbers, epoch_raises=1)
 
 
 def test_a_producer_begins_again_only_as_often_as_it_raised_its_epoch():

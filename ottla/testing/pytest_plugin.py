@@ -69,8 +69,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def keep_asserts(config: pytest.Config, *packages: str) -> None:
     """Have pytest import these packages without rewriting their asserts: that would compile every module again.
 
-    It rewrites all packages of a distribution that has a plugin. Where nothing is compiled yet, as in most runs of CI,
-    this costs a second of CPU, more than a broker and its tests. pytest has no function for it.
+    It rewrites all packages of a distribution with a plugin, of which none is compiled yet in most runs of CI. This
+    costs a second of CPU, more than a broker and its tests. There is no public function to keep it from that.
     """
     rewritten: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
     rewritten.difference_update(packages)

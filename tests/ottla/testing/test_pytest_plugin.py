@@ -24,7 +24,7 @@ PLUGIN = (*("-p", "ottla" if IS_INSTALLED else "ottla.testing.pytest_plugin"), *
 """An environment that was made before the plugin existed does not know its entry point."""
 LOOPS = ("-o", "asyncio_default_fixture_loop_scope=function")
 IMPORTED = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
-"""This process has Ottla's modules before the plugin of the run within it can speak for them."""
+"""For a run of pytest within this process, which has imported Ottla's modules already."""
 
 
 @pytest.fixture
