@@ -24,6 +24,22 @@ LARGEST_STEP_BYTES = 8 * 1024 * 1024  # if the copy falls behind
 THROTTLED_PAUSE_S = 0.1
 
 
+class StepSize:
+    """How many bytes a step copies. It doubles or halves after a step."""
+
+    def __init__(self) -> None:
+        self.bytes = SMALLEST_STEP_BYTES
+
+    def adapt(self, took_s: float, *, falls_behind: bool) -> None:
+        """Choose the next size. took_s: how long the last step took. falls_behind: more was appended meanwhile."""
+        if falls_behind:
+            self.bytes = min(self.bytes * 2, LARGEST_STEP_BYTES)
+        elif took_s > STEP_S:
+            self.bytes = max(self.bytes // 2, SMALLEST_STEP_BYTES)
+        elif took_s < STEP_S / 2 and self.bytes < LARGE_STEP_BYTES:
+            self.bytes *= 2
+
+
 class LogDirMove:
     """Copies one replica until the copy replaces it."""
 
@@ -43,7 +59,7 @@ class LogDirMove:
         self.delayed_until_s = 0.0
         self._partition = partition
         self._now_s = now_s
-        self._step = SMALLEST_STEP_BYTES
+        self._step = StepSize()
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -72,7 +88,7 @@ class LogDirMove:
             while not self.copy.is_over:
                 if quota.is_exceeded:
                     await self._pause(THROTTLED_PAUSE_S)
-                elif await self._step_on(quota, max(int(min(rate(), self._step)), 1)):
+                elif await self._step_on(quota, max(int(min(rate(), self._step.bytes)), 1)):
                     return True
             return False
         finally:
@@ -88,19 +104,11 @@ class LogDirMove:
                 return True
         began_s = self._now_s()
         quota.record(await copy.copy(step))
-        self._adapt(self._now_s() - began_s, falls_behind=copy.bytes_behind > behind)
+        self._step.adapt(self._now_s() - began_s, falls_behind=copy.bytes_behind > behind)
         self.retries.succeeded()
         await copy.sync_some()
         await asyncio.sleep(0)
         return False
-
-    def _adapt(self, took_s: float, *, falls_behind: bool) -> None:
-        if falls_behind:
-            self._step = min(self._step * 2, LARGEST_STEP_BYTES)
-        elif took_s > STEP_S:
-            self._step = max(self._step // 2, SMALLEST_STEP_BYTES)
-        elif took_s < STEP_S / 2 and self._step < LARGE_STEP_BYTES:
-            self._step *= 2
 
     def _replaced(self, log: Log) -> None:
         self._partition.log = log

@@ -8,15 +8,18 @@ import pytest
 
 from broker.cluster.registry_access import REGISTRY_FILE, SESSION_FILE
 from protocol.compression import CompressionType
+from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
 from protocol.record_batch import iter_batches
 from storage.compaction.run import compact_log
 from storage.directories.log_directory import LogDirectory
 from storage.errors import LogDirLockedError
 from storage.file_system import FileSystem
+from storage.log.append import AppendOrigin
 from storage.verification.lock import SharedLock
 from storage.verification.report import Severity, VerificationReport
 from storage.verification.verification import NotALogDirectoryError, ReadOnlyFileSystem, verify, verify_directory
 from support.log_dirs import (
+    BASE_TIME_MS,
     EXPECTED,
     LOG_DIRS,
     batch,
@@ -434,3 +437,26 @@ def test_a_snapshot_of_batches_removed_by_compaction(tmp_path):
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 2\n")
     assert f"{1:020d}.snapshot" in [path.name for path in log.directory.iterdir()]
     assert [each for each in verify_directory(tmp_path) if each.severity is Severity.ERROR] == []
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["the producer's last one", "another one follows"])
+def test_the_aborted_transactions_of_a_compacted_log(later, tmp_path):
+    """Their index says where they began, the batches that are left say it later, or no longer."""
+    log = open_log(tmp_path / "t-0", cleanup_policy={"compact"})
+    abort = end_marker_batch(
+        EndTransactionMarker(ControlRecordType.ABORT, 0), producer_id=7, producer_epoch=0, timestamp=BASE_TIME_MS
+    )
+    for number in range(2):
+        log.append_as_leader(batch("a", producer=(7, 0, number), transactional=True), 0)
+    log.append_as_leader(abort, 0, origin=AppendOrigin.COORDINATOR)
+    if later:
+        log.append_as_leader(batch("b", producer=(7, 0, 2)), 0)
+    log.roll()
+    log.append_as_leader(batch("c"), 0)
+    log.commit_all()
+    compact_log(log, 0, log.segments[-1].base_offset)
+    assert read_batches(log)[0].base_offset == (2 if later else 1)
+    assert [each.first_offset for each in log.segments[0].txn_index.entries] == [0]
+    log.close()
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    assert errors(tmp_path) == []
