@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -233,11 +234,8 @@ class _Capturing(Handler[Any, Message]):
         captured = self._new(request, context)
         if captured is None:
             return self._handler.handle(request, context)
-        try:
+        with self._noting_failure(captured):
             answer = self._handler.handle(request, context)
-        except Exception as error:
-            self._failed(captured, error)
-            raise
         if answer is None or isinstance(answer, Message):
             self._over(captured, answer)
         elif isinstance(answer, CancelOnDisconnect):
@@ -254,20 +252,14 @@ class _Capturing(Handler[Any, Message]):
         return self._handler.failed(request, code)
 
     async def _awaited(self, captured: CapturedRequest, coming: Coroutine[Any, Any, Message | None]) -> Message | None:
-        try:
+        with self._noting_failure(captured):
             answer = await coming
-        except Exception as error:
-            self._failed(captured, error)
-            raise
         self._over(captured, answer)
         return answer
 
     def _made(self, captured: CapturedRequest, coming: CancelOnDisconnect[Message | None]) -> Message | None:
-        try:
+        with self._noting_failure(captured):
             answer = coming.result()
-        except (Exception, asyncio.CancelledError) as error:
-            self._failed(captured, error)
-            raise
         self._over(captured, answer)
         return answer
 
@@ -278,6 +270,15 @@ class _Capturing(Handler[Any, Message]):
             self._failed(captured, error)
         else:
             self._over(captured, future.result())
+
+    @contextmanager
+    def _noting_failure(self, captured: CapturedRequest) -> Iterator[None]:
+        """Note what is raised instead of an answer, also if the broker stops meanwhile."""
+        try:
+            yield
+        except (Exception, asyncio.CancelledError) as error:
+            self._failed(captured, error)
+            raise
 
     def _failed(self, captured: CapturedRequest, error: BaseException) -> None:
         """Note the error that the dispatcher answers with."""

@@ -11,7 +11,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import iter_batches
 from support.deadlines import DEADLINE_S
 from support.faulty_cluster import SeenProducer, consume, create_topic
-from support.polling import until
+from support.polling import until, until_blocking
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +90,17 @@ def test_a_client_that_leaves_while_its_request_waits(cluster):
 
     asyncio.run(leave())
     (one,) = cluster.requests.wait(api="Fetch", client_id="leaver", timeout_s=DEADLINE_S)
+    assert (one.is_over, one.error_code) == (True, None)
+
+
+def test_a_broker_that_stops_while_its_request_waits(cluster):
+    topic = create_topic(cluster, "stranded", [2])
+    cluster.faults.answer("Produce", delay_s=600, broker=2)
+    producer = SeenProducer(cluster.bootstrap_servers, client_id="stranded")
+    producer.send(topic, b"value")
+    until_blocking(lambda: cluster.requests.seen(api="Produce", client_id="stranded"), "it waits")
+    cluster.faults.kill(2)
+    one = cluster.requests.wait(api="Produce", client_id="stranded", timeout_s=DEADLINE_S)[0]
     assert (one.is_over, one.error_code) == (True, None)
 
 
