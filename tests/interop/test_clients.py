@@ -113,7 +113,7 @@ def test_clients_with_the_same_partitioner_choose_the_same_partition(broker):
     chosen = {}
     ours = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)
     for key in keys:
-        chosen[key] = ours.send(topic, b"v", key).get(20).partition
+        chosen[key] = ours.send(topic, b"v", key).get(DEADLINE_S).partition
     ours.close()
     assert len(set(chosen.values())) == 7
     theirs = {}

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.functions import udf
 
 from support.counts import full_only
+from support.deadlines import DEADLINE_S
 from support.topic_contents import topic_contents
 
 
@@ -105,7 +106,7 @@ class Stream:
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(90)
+        query.awaitTermination(3 * DEADLINE_S)
         assert not query.isActive
 
 

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from support.broker import broker_process
 from support.counts import full_only
+from support.deadlines import DEADLINE_S
 from support.topic_contents import topic_contents
 
 HEADERS = "array<struct<key:string,value:binary>>"
@@ -169,7 +170,7 @@ def test_a_stream_is_written_batch_by_batch(spark, broker, topic, tmp_path, mode
     for name in ("1", "2"):
         (source / name).write_text("a\n")
         query = writer.start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(3 * DEADLINE_S)
     # In output mode complete the whole result is appended each time, as Spark's Kafka sink does.
     expected = [b"a", b"a"] if mode == "append" else [b"a1", b"a2"]
     assert sorted(one.value for one in topic_contents(broker.bootstrap, topic)) == expected
