@@ -79,18 +79,15 @@ class CancelOnDisconnect(Generic[A]):
         return self.result()
 
 
-class Changed(Coroutine[Any, Any, B]):
-    """What is coming, with a change. If it is a coroutine, it is closed with this one, also before its first step."""
+class Closing(Coroutine[Any, Any, B]):
+    """Awaits what is coming. If that is a coroutine, it is closed with this one, also before its first step."""
 
     __slots__ = ("_coming", "_steps")
 
-    def __init__(self, coming: Awaitable[A], change: Callable[[A], B]) -> None:
-        """change: returns the answer, called with what is coming."""
+    def __init__(self, coming: Awaitable[Any], steps: Coroutine[Any, Any, B]) -> None:
+        """steps: awaits `coming` and returns the answer."""
         self._coming = coming
-        self._steps = self._run(change)
-
-    async def _run(self, change: Callable[[Any], B]) -> B:
-        return change(await self._coming)
+        self._steps = steps
 
     def send(self, value: Any) -> Any:
         """Run the next step."""
@@ -101,13 +98,27 @@ class Changed(Coroutine[Any, Any, B]):
         return self._steps.throw(kind if error is None else error)
 
     def close(self) -> None:
-        """End what is coming."""
+        """End both."""
         self._steps.close()
         if isinstance(self._coming, Coroutine):
             self._coming.close()
 
     def __await__(self) -> Generator[Any, Any, B]:
         return self._steps.__await__()
+
+
+class Changed(Closing[B]):
+    """What is coming, with a change."""
+
+    __slots__ = ()
+
+    def __init__(self, coming: Awaitable[A], change: Callable[[A], B]) -> None:
+        """change: returns the answer, called with what is coming."""
+
+        async def steps() -> B:
+            return change(await coming)
+
+        super().__init__(coming, steps())
 
 
 Later: TypeAlias = Coroutine[Any, Any, A] | asyncio.Future[Any] | CancelOnDisconnect[A]

@@ -22,7 +22,7 @@ from broker.errors import code_of
 from broker.network.connection import CloseConnectionError
 from broker.requests.api_table import Api, WrapHandler
 from broker.requests.context import RequestContext
-from broker.requests.handler import AnyHandler, CancelOnDisconnect, Handler, Later
+from broker.requests.handler import AnyHandler, CancelOnDisconnect, Closing, Handler, Later
 from ottla.testing.request_topics import topics_of
 from ottla.testing.waiting import TIMEOUT_S, deadline, number_of
 from protocol.error_codes import ErrorCode
@@ -244,7 +244,7 @@ class _Capturing(Handler[Any, Message]):
         elif isinstance(answer, asyncio.Future):
             answer.add_done_callback(lambda future: self._ended(captured, future))
         else:
-            return self._awaited(captured, answer)
+            return _Coming(answer, self._awaited(captured, answer), lambda: self._over(captured, None))
         return answer
 
     def failed(self, request: Any, code: ErrorCode) -> Message:
@@ -291,6 +291,26 @@ class _Capturing(Handler[Any, Message]):
             captured.error_code = ErrorCode(_first_error(answer))
         captured.is_over = True
         self._changed()
+
+
+class _Coming(Closing[Message | None]):
+    """The answer of a coroutine. If that is closed without one, the request is over."""
+
+    __slots__ = ("_closed",)
+
+    def __init__(
+        self,
+        coming: Coroutine[Any, Any, Message | None],
+        steps: Coroutine[Any, Any, Message | None],
+        closed: Callable[[], None],
+    ) -> None:
+        super().__init__(coming, steps)
+        self._closed = closed
+
+    def close(self) -> None:
+        """See `Closing`."""
+        super().close()
+        self._closed()
 
 
 class _Noted(CancelOnDisconnect[Message | None]):

@@ -5,8 +5,14 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaConsumer
 
+from broker.requests.api_table import API_TABLE
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler
+from broker.requests.tasks import RequestTasks
 from ottla import testing
+from ottla.testing.requests import CapturedRequests
 from protocol.error_codes import ErrorCode
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import iter_batches
 from support.deadlines import DEADLINE_S
@@ -101,6 +107,26 @@ def test_a_broker_that_stops_while_its_request_waits(cluster):
     until_blocking(lambda: cluster.requests.seen(api="Produce", client_id="stranded"), "it waits")
     cluster.faults.kill(2)
     one = cluster.requests.wait(api="Produce", client_id="stranded", timeout_s=DEADLINE_S)[0]
+    assert (one.is_over, one.error_code) == (True, None)
+    producer.client.purge()
+
+
+async def test_a_broker_that_stops_before_it_begins_to_answer():
+    """A coroutine that nobody awaits would be a warning."""
+
+    class Later(Handler):
+        async def handle(self, request, context):
+            return MetadataResponse()
+
+        def failed(self, request, code):
+            raise AssertionError
+
+    captured = CapturedRequests(None, lambda context: False)
+    api = next(api for api in API_TABLE if api.name == "Metadata")
+    handler = captured.wrapper(1, lambda: 0, lambda topic_id: None)(api, Later())
+    answer = handler.handle(MetadataRequest(topics=[]), RequestContext(None, 12, 0, "client"))
+    assert RequestTasks(asyncio.TaskGroup()).start(answer).cancelled()
+    (one,) = await captured.chosen(lambda one: True)
     assert (one.is_over, one.error_code) == (True, None)
 
 
