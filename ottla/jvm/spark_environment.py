@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import stat
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
-from ottla.command_line.failure import CommandError
+from ottla.jvm.installed_pyspark import find_pyspark
 from ottla.jvm.java import find_java
 
 _WITHOUT_VECTORS = """#!/bin/sh
@@ -47,27 +46,18 @@ def spark_environment(folder: Path) -> dict[str, str]:
 
     Writes the scripts that start Java and Python to `folder`. Raises CommandError if there is no Java or no pyspark.
     """
-    places = folder.resolve()
-    home, python = places / "java", places / "spark-python"
-    java = find_java()
+    folder = folder.resolve()
+    home, python = folder / "java", folder / "spark-python"
+    java, pyspark = find_java(), find_pyspark("Spark", "spark")
     if java != home / "bin" / "java":  # equal if these variables are already set
         _write_script(home / "bin" / "java", _WITHOUT_VECTORS.format(java=quote(str(java))))
-    _write_script(
-        python, _WITHOUT_ARCHIVES.format(pyspark=quote(str(_installed_pyspark())), python=quote(sys.executable))
-    )
+    _write_script(python, _WITHOUT_ARCHIVES.format(pyspark=quote(str(pyspark)), python=quote(sys.executable)))
     return {
         "JAVA_HOME": str(home),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-
-
-def _installed_pyspark() -> Path:
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise CommandError("Spark needs pyspark, which is not installed: pip install 'ottla[spark]'")
-    return Path(spec.origin).parent
 
 
 def _write_script(path: Path, text: str) -> None:

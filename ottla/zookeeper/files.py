@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from ottla.command_line.failure import CommandError
+from ottla.jvm.installed_pyspark import find_pyspark
 from ottla.jvm.java import find_java
 
 JARS_VARIABLE = "OTTLA_ZOOKEEPER_JARS"
@@ -138,7 +138,4 @@ def find_jars() -> list[Path]:
 def _jars_folder() -> Path:
     if named := os.environ.get(JARS_VARIABLE):
         return Path(named)
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise CommandError("a ZooKeeper server needs pyspark, which is not installed: pip install 'ottla[zookeeper]'")
-    return Path(spec.origin).parent / "jars"
+    return find_pyspark("a ZooKeeper server", "zookeeper") / "jars"

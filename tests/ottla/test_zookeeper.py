@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ottla.command_line.failure import CommandError
-from ottla.jvm import java
-from ottla.zookeeper import files as zookeeper_files
+from ottla.jvm import installed_pyspark, java
 from ottla.zookeeper import server as zookeeper_server
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
@@ -162,6 +161,6 @@ async def test_jars_from_elsewhere(tmp_path, monkeypatch):
 
 
 async def test_no_pyspark(monkeypatch):
-    monkeypatch.setattr(zookeeper_files, "find_spec", lambda name: None)
+    monkeypatch.setattr(installed_pyspark, "find_spec", lambda name: None)
     with pytest.raises(CommandError, match=r"needs pyspark.*pip install 'ottla\[zookeeper\]'"):
         await zookeeper_server.ZooKeeperEnsemble().start()

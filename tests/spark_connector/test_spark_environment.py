@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql.functions import udf
 
 from ottla.command_line.failure import CommandError
-from ottla.jvm import spark_environment as module
+from ottla.jvm import installed_pyspark
 from ottla.jvm.spark_environment import spark_environment
 
 INSTALLED = Path(pyspark.__file__).parent
@@ -66,6 +66,6 @@ def test_a_second_call_writes_the_same_scripts(tmp_path, monkeypatch):
 
 
 def test_an_environment_without_pyspark(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(installed_pyspark, "find_spec", lambda name: None)
     with pytest.raises(CommandError, match=r"pip install 'ottla\[spark\]'"):
         spark_environment(tmp_path)
