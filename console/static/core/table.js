@@ -13,6 +13,7 @@ const ROW_PX = 38;
 const MARGIN_ROWS = 20;
 const ALL_BELOW = 150; // rows that are always all in the page
 const ALL_CARDS_BELOW = 2000; // cards have different heights: nobody knows how much space those above need
+const PHONE = "(max-width: 720px)"; // where components.css makes cards
 
 export class Table {
   constructor({ columns, key, caption, sort = null, name = "sort", view: { signal, query }, nothing = null, cards = false }) {
@@ -23,6 +24,7 @@ export class Table {
     this.sorted = [];
     this.made = new Map();
     this.nothing = nothing;
+    this.hasCards = cards;
     this.order = query.get(name) ?? sort ?? columns[0].key;
     this.body = h("tbody");
     this.before = h("tr", { "aria-hidden": "true" });
@@ -81,7 +83,7 @@ export class Table {
   }
 
   #visible() {
-    const all = getComputedStyle(this.body).display === "block" ? ALL_CARDS_BELOW : ALL_BELOW;
+    const all = this.hasCards && matchMedia(PHONE).matches ? ALL_CARDS_BELOW : ALL_BELOW;
     if (this.sorted.length <= all) return [0, this.sorted.length];
     const top = this.node.isConnected ? this.body.getBoundingClientRect().top : 0;
     const first = Math.max(0, Math.floor(-top / ROW_PX) - MARGIN_ROWS);
