@@ -16,6 +16,18 @@ from support.counts import FULL
 OF_BROKERS = [pytest.param(broker, id=f"broker-{broker}", marks=pytest.mark.counted) for broker in BROKERS if FULL]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Look at the console of a broker from a desktop only: what differs on a phone is the same in each console."""
+
+    def is_repeated(item: pytest.Item) -> bool:
+        chosen = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        return chosen.get("console_of") is not None and chosen.get("look") == "phone"
+
+    if repeated := [item for item in items if is_repeated(item)]:
+        config.hook.pytest_deselected(items=repeated)
+        items[:] = [item for item in items if not is_repeated(item)]
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with chromium() as running:
