@@ -33,6 +33,8 @@ def test_fast_steps_grow_and_slow_ones_shrink_within_limits():
 @pytest.mark.parametrize("took_s", [FAST_S, FAIR_S, SLOW_S])
 def test_steps_grow_beyond_that_while_appends_are_faster(took_s):
     size = StepSize()
+    first = size.bytes
+    assert sizes(size, repeat(took_s, 2), falls_behind=True) == [first * 2, first * 4]
     assert sizes(size, repeat(took_s, MANY), falls_behind=True)[-1] == LARGEST_STEP_BYTES
     assert sizes(size, [FAST_S]) == [LARGEST_STEP_BYTES]
     assert sizes(size, repeat(SLOW_S, MANY))[-1] == SMALLEST_STEP_BYTES
