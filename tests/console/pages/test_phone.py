@@ -27,6 +27,12 @@ LABELS = """(row) => [...row.querySelectorAll("td")]
 SCROLL = "(y) => new Promise((drawn) => { scrollTo(0, y); requestAnimationFrame(() => requestAnimationFrame(drawn)); })"
 TOP = "(row) => Math.round(row.getBoundingClientRect().top)"
 IN_THE_MIDDLE = "() => document.elementFromPoint(100, innerHeight / 2).closest('tr')"
+SAY = "(text) => import('/static/core/toast.js').then(({ toast }) => toast(text))"
+IS_FREE_AT_THE_END = """() => {
+    scrollTo(0, document.documentElement.scrollHeight);
+    const [content, message] = [".page", ".toast"].map((one) => document.querySelector(one).getBoundingClientRect());
+    return content.bottom <= message.top;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +91,11 @@ async def test_on_a_wide_window_it_is_a_table(console, broker_id, path):
         row = page.locator("tbody tr").filter(has_text=head).first
         await expect(row).to_be_visible()
         assert await row.evaluate(LABELS) == []
+
+
+async def test_what_a_message_covers_can_be_scrolled_away_from_it(console, broker_id):
+    async with console.at(f"/brokers/{broker_id}", **PHONE) as page:
+        await expect(page.get_by_text("log.retention.ms", exact=True)).to_be_attached()
+        await page.evaluate(SAY, "Something was changed.")
+        await expect(page.get_by_text("Something was changed.")).to_be_visible()
+        assert await page.evaluate(IS_FREE_AT_THE_END)
