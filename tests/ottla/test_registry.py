@@ -75,10 +75,14 @@ async def test_a_command_on_the_files_of_a_stopped_registry_keeps_its_sessions(t
 
 def test_brokers_in_processes_of_their_own_are_a_cluster(tmp_path, ottla):
     with RunningRegistry("registry", "--port", 0) as running:
-        ids = {"zookeeper_connect": running.value("connect"), "offsets_topic_replication_factor": "2"}
+        settings = {
+            "zookeeper_connect": running.value("connect"),
+            "zookeeper_session_timeout_ms": "6000",
+            "offsets_topic_replication_factor": "2",
+        }
         with (
-            broker_process(tmp_path / "0", broker_id="0", **ids) as first,
-            broker_process(tmp_path / "1", broker_id="1", **ids) as second,
+            broker_process(tmp_path / "0", broker_id="0", **settings) as first,
+            broker_process(tmp_path / "1", broker_id="1", **settings) as second,
         ):
             server = ("-b", first.bootstrap)
             until_blocking(lambda: len(ottla("brokers", "list", "--json", *server).json) == 2, "both are registered")
