@@ -19,7 +19,7 @@ PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile":
 LOOKS = {"desktop": DESKTOP, "phone": PHONE}
 """Dark is only colours: `accessibility_problems` looks at both."""
 ALL_RULES: dict[str, Any] = {"reporter": "no-passes", "preload": False}
-"""All of axe's rules that are on; those that need a style sheet or a video before (`preload`) are not."""
+"""Axe's own choice of rules, without those that load a style sheet or a video first."""
 COLOURS: dict[str, Any] = {"runOnly": ["color-contrast"]} | ALL_RULES
 REPEATED = ":is(tr, li, details):nth-child(n + 12)"
 """What axe does not look at: all 260 settings of a broker are made as the first ones are, and take it two seconds."""
