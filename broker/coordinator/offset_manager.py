@@ -121,17 +121,13 @@ class OffsetManager:
         if not accepted:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
-        written: dict[TopicPartition, CommittedOffset] = {}
-
         def in_log(log_offset: int) -> None:
             # Not before: what the log refuses of a fenced producer must not replace its successor's offsets.
-            written.update((key, offset._replace(log_offset=log_offset)) for key, offset in accepted.items())
+            written = {key: offset._replace(log_offset=log_offset) for key, offset in accepted.items()}
             partition.open_groups.setdefault(producer_id, set()).add(group_id)
             group.offsets.begin_transactional(producer_id, written)
 
         def finish(appended: Appended) -> Codes:
-            if appended.error:
-                group.offsets.fail_transactional(producer_id, written)
             return _codes(offsets, accepted, appended.error)
 
         return await self._store.store_offsets(group_id, accepted, in_log, finish, producer_id, producer_epoch)

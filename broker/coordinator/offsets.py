@@ -86,17 +86,12 @@ class GroupOffsets:
     # -- commits of transactions -------------------------------------------------------------------------------------
 
     def begin_transactional(self, producer_id: int, offsets: Offsets) -> None:
-        """Note that these offsets are in the log as part of a producer's transaction. They wait for its marker."""
-        self._transactional.setdefault(producer_id, {}).update(offsets)
+        """Note that these offsets are in the log as part of a producer's transaction. They wait for its marker.
 
-    def fail_transactional(self, producer_id: int, offsets: Offsets) -> None:
-        """Drop these offsets, which may not be committed to the log."""
-        waiting = self._transactional.get(producer_id, {})
-        for partition, offset in offsets.items():
-            if waiting.get(partition) is offset:
-                del waiting[partition]
-        if not waiting:
-            self._transactional.pop(producer_id, None)
+        They do so even if they are not replicated in time: the producer repeats its request, and another coordinator
+        would find them in the log, too.
+        """
+        self._transactional.setdefault(producer_id, {}).update(offsets)
 
     def end_transaction(self, producer_id: int, marker_offset: int, *, committed: bool) -> bool:
         """End the producer's transaction: commit its offsets if `committed`, otherwise drop them.

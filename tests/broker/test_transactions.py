@@ -715,6 +715,24 @@ async def test_the_refused_offsets_of_a_fenced_producer_change_nothing(client, n
     assert await committed_offset(client, group, topic) == (7, 0)
 
 
+async def test_offsets_that_are_replicated_late_are_in_the_transaction(tmp_path):
+    async with (
+        running_broker(tmp_path, offsets_commit_timeout_ms="50") as broker,
+        wire_client(broker.bootstrap_servers) as client,
+    ):
+        await create_topic(client, "t")
+        producer = TransactionalProducer(client.call, "txn")
+        await producer.begin()
+        await with_offsets(client, producer, "g")
+        assert await again(lambda: commit_offsets(client, producer, "g", "t", 5)) == 0
+        log = broker.services.coordination.group_log
+        held = hold_partition(broker, log.topic, log.partition_for("g"))
+        assert await commit_offsets(client, producer, "g", "t", 5) == ErrorCode.REQUEST_TIMED_OUT  # repeated
+        let_go(broker, held)
+        await producer.ended(True)
+        assert await committed_offset(client, "g", "t") == (5, 0)
+
+
 async def test_a_marker_that_is_answered_late_does_not_end_the_next_transaction(broker, client, name, new):
     """The coordinator has sent it again meanwhile, on another connection."""
     topic, slow, group = name(), name(), name()

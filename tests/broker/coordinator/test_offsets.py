@@ -108,22 +108,6 @@ def test_a_commit_in_a_transaction_does_not_replace_a_later_one(offsets):
     assert offsets.committed[P].offset == 9
 
 
-def test_a_refused_commit_in_a_transaction_takes_no_other_with_it(offsets):
-    refused, other = {P: commit(5), Q: commit(5)}, {P: commit(6, log_offset=71)}
-    offsets.begin_transactional(7, refused)
-    offsets.begin_transactional(7, other)
-    offsets.fail_transactional(7, refused)
-    offsets.fail_transactional(8, refused)
-    assert offsets.is_unstable(P)
-    assert not offsets.is_unstable(Q)
-    offsets.begin_transactional(7, equal := {P: commit(6, log_offset=71)})
-    offsets.fail_transactional(7, other)
-    assert offsets.is_unstable(P)
-    offsets.fail_transactional(7, equal)
-    assert offsets.is_empty
-    assert not offsets.producers
-
-
 def test_what_is_deleted_is_not_committed_by_a_transaction(offsets):
     offsets.restore({P: commit(1)}, {7: {P: commit(5, log_offset=70), Q: commit(6, log_offset=70)}})
     assert offsets.remove([P]) == [P]
