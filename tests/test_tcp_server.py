@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,11 @@ async def test_drop_closes_what_is_open_and_accepts_again():
     await server.close()
     for connection in (first, second, third):
         assert await end_of(connection) == b""
+
+
+def test_its_port_is_none_that_the_system_gives_to_others_while_it_does_not_listen():
+    first_given, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    assert TcpServer(serve_until_closed([])).port < int(first_given)
 
 
 async def test_a_connection_ends_with_its_task_and_a_failure_is_reported():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import socket
 import sys
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -44,11 +46,11 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def candidates() -> list[int]:
-    """All ports that may be returned, in random order."""
-    ports = list(range(_LOWEST, _first_handed_out()))
-    random.SystemRandom().shuffle(ports)
-    return ports
+def candidates() -> Iterator[int]:
+    """All ports that may be returned, from a random one on."""
+    first_handed_out = _first_handed_out()
+    start = random.SystemRandom().randrange(_LOWEST, first_handed_out)
+    return itertools.chain(range(start, first_handed_out), range(_LOWEST, start))
 
 
 def _claim(port: int) -> None:

@@ -309,11 +309,12 @@ async def test_without_a_listener_there_is_no_console(tmp_path: Path) -> None:
 
 
 async def test_an_address_in_use_is_reported_with_name_value_and_rule(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(BrokerStartError, match="Address already in use") as caught:
-            async with running_broker(tmp_path / "data", ottla_console_listener=address):
-                pass
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    in_use = pytest.raises(BrokerStartError, match="Address already in use")
+    with socket.create_server(("127.0.0.1", port)), in_use as caught:
+        async with running_broker(tmp_path / "data", ottla_console_listener=address):
+            pass
     assert str(caught.value) == (
         f"ottla.console.listener={address}: must be a free address of this machine, "
         "or empty for no console (Address already in use)"

@@ -12,7 +12,7 @@ class TcpProxy:
     `async with TcpProxy(...) as proxy`, or `start` and `close`.
     """
 
-    def __init__(self, target_host, target_port, *, host="127.0.0.1", port=0):
+    def __init__(self, target_host, target_port, *, host="127.0.0.1", port=None):
         self.target = target_host, target_port
         self.accepted = 0
         self._server = TcpServer(self._serve, host=host, port=port)

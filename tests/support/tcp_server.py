@@ -7,6 +7,8 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 
+from ottla.cluster.ports import free_ports
+
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -18,11 +20,11 @@ class TcpServer:
     """
 
     def __init__(
-        self, serve: Serve, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+        self, serve: Serve, *, host: str = "127.0.0.1", port: int | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         self._serve = serve
         self._host = host
-        self.port = port
+        self.port = free_ports(1)[0] if port is None else port  # one that is still free after `stop_listening`
         self._tls = tls
         self._listening: socket.socket | None = None
         # None until the connection has its streams.
@@ -34,11 +36,10 @@ class TcpServer:
         return len(self._connections)
 
     async def listen(self) -> None:
-        """Accept connections, on the port of the last time if there was one."""
+        """Accept connections, also once more after `stop_listening`."""
         if self._listening is None:
             self._listening = socket.create_server((self._host, self.port), backlog=100)
             self._listening.setblocking(False)
-            self.port = self._listening.getsockname()[1]
             asyncio.get_running_loop().add_reader(self._listening, self._accept, self._listening)
 
     def stop_listening(self) -> None:

@@ -17,7 +17,7 @@ from support.broker import ROOT
 FEW = range(20_000, 20_006)
 OTHERS_SIDE = f"""
 from ottla.cluster import ports
-ports.HOST, ports.candidates = "127.0.0.77", lambda: list({FEW})
+ports.HOST, ports.candidates = "127.0.0.77", lambda: iter({FEW})
 print(ports.free_ports(3))
 input()
 """
@@ -27,7 +27,7 @@ input()
 def few(monkeypatch):
     """All ports that there are, on an address where nobody else has any."""
     monkeypatch.setattr(ports, "HOST", "127.0.0.77")
-    monkeypatch.setattr(ports, "candidates", lambda: list(FEW))
+    monkeypatch.setattr(ports, "candidates", lambda: iter(FEW))
     monkeypatch.setattr(ports, "_claimed", deque())
     yield
     for claim in ports._claimed:
