@@ -1,4 +1,7 @@
-"""One browser for all tests of a module, and a console: `ottla console`, and in the full run that of each broker."""
+"""One browser for all modules, and a console for each: `ottla console`, and in the full run that of each broker.
+
+The browser is of one event loop, so the tests of all modules run in that of the session.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -28,7 +31,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not is_repeated(item)]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     async with chromium() as running:
         yield running
@@ -77,7 +80,7 @@ def broker(
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def console(
     browser: Browser, broker: ClusterThread, own_consoles: ConsoleCluster | None, console_of: int | None
 ) -> AsyncIterator[ConsolePages]:

@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from support.console_pages import LOOKS, accessibility_problems, overflow
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 NOT_THERE = {
     "/topics/nope": ("There is no topic nope", "Topic nope", "All topics", "/topics"),
     "/groups/nope": ("There is no group nope", "Group nope", "All groups", "/groups"),

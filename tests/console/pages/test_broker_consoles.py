@@ -14,7 +14,7 @@ from ottla import testing
 from support.console_pages import PHONE, ConsolePages, cramped, overflow
 from support.own_console import own_console
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 IDS = (1, 2, 3)
 
 
@@ -26,7 +26,7 @@ def cluster():
         yield running
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def pages_of(cluster, browser):
     def of(broker_id):
         return own_console(cluster.brokers[broker_id].broker), lambda rest: ConsolePages(browser, rest)

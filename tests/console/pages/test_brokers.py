@@ -12,10 +12,10 @@ from support.console_pages import LOOKS, accessibility_problems, console_pages, 
 from support.deadlines import DEADLINE_S
 from support.polling import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def broker_id(broker):
     async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         await admin.create_topic("orders", partitions=2)

@@ -14,7 +14,7 @@ from support.mock_cluster import MockCluster
 from support.rest import Rest
 from support.running_console import RunningConsole
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 RECORDS = 30
 REFUSED = "400"
 """The browser logs an answer with this status, which says what the cluster does not serve."""
@@ -30,7 +30,7 @@ def cluster():
     return mock
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pages(browser, cluster):
     with RunningConsole("console", "--listen", "127.0.0.1:0", "--bootstrap-server", cluster.bootstrap) as running:
         url = running.value("url").rstrip("/")

@@ -16,7 +16,7 @@ from support.console_pages import LOOKS, accessibility_problems, overflow
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +24,13 @@ def broker_settings():
     return BROKER_SETTINGS
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def admin(broker):
     async with Admin(bootstrap_servers=broker.bootstrap_servers) as opened:
         yield opened
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def members(broker, admin):
     async with groups_to_look_at(broker.bootstrap_servers, admin) as found:
         yield found

@@ -15,10 +15,10 @@ from support.own_console import own_console
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS, quick_consumer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def own_broker(tmp_path_factory):
     settings = BROKER_SETTINGS | {"offsets.topic.num.partitions": "1"}
     async with console_broker(tmp_path_factory.mktemp("inside"), settings) as running:
@@ -30,7 +30,7 @@ async def own_broker(tmp_path_factory):
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def inside(browser, own_broker):
     async with own_console(own_broker) as rest:
         yield ConsolePages(browser, rest)

@@ -12,16 +12,16 @@ from support.console_pages import LOOKS, ConsolePages, accessibility_problems, o
 from support.deadlines import DEADLINE_S
 from support.own_console import own_console
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def own_broker(tmp_path_factory):
     async with console_broker(tmp_path_factory.mktemp("inside"), {"broker.id": "3"}) as running:
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def inside(browser, own_broker):
     async with own_console(own_broker) as rest:
         yield ConsolePages(browser, rest)

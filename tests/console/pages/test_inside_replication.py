@@ -11,18 +11,18 @@ from support.console_pages import LOOKS, ConsolePages, accessibility_problems, o
 from support.own_console import own_console
 from support.pair import pair
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 T0 = "/inside/replication?topic=t&partition=0"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def brokers(tmp_path_factory):
     async with pair(tmp_path_factory.mktemp("inside"), ottla_console_listener="127.0.0.1:0") as both:
         yield both
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def leader(browser, brokers):
     async with own_console(brokers[0]) as rest:
         yield ConsolePages(browser, rest)

@@ -12,12 +12,12 @@ from support.console import console_broker
 from support.console_pages import LOOKS, ConsolePages, accessibility_problems, overflow
 from support.own_console import own_console
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ORDERS = "/inside/storage?topic=orders&partition=0"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def own_broker(tmp_path_factory):
     values = {"log.index.interval.bytes": "64", "log.segment.bytes": "8000"}
     async with console_broker(tmp_path_factory.mktemp("inside"), values) as running:
@@ -29,7 +29,7 @@ async def own_broker(tmp_path_factory):
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def inside(browser, own_broker):
     async with own_console(own_broker) as rest:
         yield ConsolePages(browser, rest)

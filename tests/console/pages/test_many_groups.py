@@ -11,13 +11,13 @@ from client.consumer.group_metadata import OffsetAndMetadata
 from client.topic_partition import TopicPartition
 from support.polling import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 GROUPS = 2000
 AT_ONCE = 50
 MOST_ROWS = 200
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def groups(broker):
     turn = asyncio.Semaphore(AT_ONCE)
 

@@ -13,10 +13,10 @@ from support.console_pages import LOOKS, PHONE, accessibility_problems, overflow
 from support.console_records import make_orders
 
 WITH_MILLISECONDS = re.compile(r":\d\d\.\d{3}")
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def orders(broker):
     await make_orders(broker.bootstrap_servers, "orders")
 

@@ -9,7 +9,7 @@ from security.acls.binding import AccessRule, AclBinding, AclFilter, ResourcePat
 from security.acls.types import Operation, Permission, ResourceType
 from support.console_pages import DESKTOP, PHONE, accessibility_problems, cramped, overflow
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 TOPIC = "orders.of.the.whole.company"
 CARDS = {
     f"/topics/{TOPIC}/configuration?q=segment.bytes": (
@@ -40,7 +40,7 @@ def broker_settings():
     return {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def broker_id(broker):
     """The id of a broker; there is a topic, and an ACL."""
     rule = AccessRule("User:alice-of-the-warehouse", "*", Operation.DESCRIBE_CONFIGS, Permission.ALLOW)

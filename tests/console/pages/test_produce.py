@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from support.console_pages import LOOKS, accessibility_problems, overflow
 from support.deadlines import DEADLINE_S
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 BINARY = bytes(range(256))
 
 

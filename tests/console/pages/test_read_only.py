@@ -16,7 +16,7 @@ from support.hanging import HANGING_ID, write_hanging
 from support.own_console import own_console
 from support.polling import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 SETTINGS = {
     "ottla.console.mode": "read-only",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -56,7 +56,7 @@ CHANGES = re.compile(
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pages(browser, tmp_path_factory):
     async with (
         console_broker(tmp_path_factory.mktemp("read-only"), SETTINGS) as broker,

@@ -14,11 +14,11 @@ from console.decoding.schema_cache import SchemaCache
 from support.console_pages import LOOKS, accessibility_problems, console_pages, overflow
 from support.schema_registry import RegistryThread
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 SCHEMA = json.dumps({"type": "record", "name": "Letter", "fields": [{"name": "to", "type": "string"}]})
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def letters(browser, broker):
     """A console with a schema registry, and a topic with a record whose schema it has and one whose it has not."""
     with RegistryThread() as registry:

@@ -21,7 +21,7 @@ from support.polling import until
 from support.rest import rest_api
 from support.sasl import listener_settings, sasl_listeners
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 TABS = ("", "/acls", "/quotas", "/tokens")
 READS_CUSTOMERS = AclBinding(
     ResourcePattern(ResourceType.TOPIC, "customers"),
@@ -48,13 +48,13 @@ def broker():
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def console(browser, broker):
     async with rest_api(broker.bootstrap_servers, **ALICE) as rest:
         yield ConsolePages(browser, rest)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def admin(broker):
     async with Admin(bootstrap_servers=broker.bootstrap_servers, **ALICE) as running:
         yield running

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from support.console_pages import LOOKS, PHONE, accessibility_problems, overflow
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_an_unknown_page_leads_back(console):

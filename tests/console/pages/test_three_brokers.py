@@ -11,7 +11,7 @@ from ottla import Admin, OffsetAndMetadata, TopicPartition
 from support.console_cluster import BROKERS, console_cluster
 from support.polling import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MEMBER = {"zookeeper.session.timeout.ms": "300000"}
 """A broker that is paused stays a member of the cluster."""
@@ -23,7 +23,7 @@ def cluster():
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def consoles(browser, cluster):
     async with contextlib.AsyncExitStack() as stack:
         yield {broker: await stack.enter_async_context(cluster.pages(browser, broker)) for broker in BROKERS}

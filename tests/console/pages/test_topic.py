@@ -14,7 +14,7 @@ from client.topic_partition import TopicPartition
 from support.console_pages import LOOKS, accessibility_problems, overflow
 from support.polling import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def broker_settings():
     return {"auto.leader.rebalance.enable": "false"}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def admin(broker):
     async with Admin(bootstrap_servers=broker.bootstrap_servers) as opened:
         yield opened

@@ -14,10 +14,10 @@ from client.topic_partition import TopicPartition
 from support.console_pages import LOOKS, accessibility_problems, console_pages, overflow
 from support.mock_cluster import MockCluster
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def admin(broker):
     async with Admin(bootstrap_servers=broker.bootstrap_servers) as opened:
         for name in ("orders", "payments", "clicks"):

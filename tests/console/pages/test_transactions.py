@@ -14,7 +14,7 @@ from support.console_pages import LOOKS, accessibility_problems, overflow
 from support.deadlines import DEADLINE_S
 from support.hanging import write_hanging
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def broker_settings():
     return {"transaction.partition.verification.enable": "false"}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def producer(broker):
     """A transaction that stays open."""
     servers = broker.bootstrap_servers
