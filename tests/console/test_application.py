@@ -3,14 +3,12 @@
 import contextlib
 
 import aiohttp
-import pytest
 
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from console.application import console_application
 from console.clients import Clients
 from console.services import ConsoleServices
-from ottla import testing
 from ottla.cluster.ports import free_ports
 from support.rest import TIMEOUT_MS, rest_api, served
 
@@ -29,12 +27,6 @@ async def for_servers(bootstrap_servers):
         aiohttp.ClientSession(url) as http,
     ):
         yield http
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with testing.broker() as running:
-        yield running
 
 
 async def test_health_and_the_root(broker):

@@ -11,7 +11,6 @@ from client.errors import GroupIdNotFoundError
 from client.topic_partition import TopicPartition
 from console.groups.history import KEPT_S
 from console.groups.watches import MAX_WATCHED, GroupWatches, SharedReading
-from ottla import testing
 from support.polling import until
 
 PARTITION = TopicPartition("orders", 0)
@@ -24,12 +23,6 @@ class Clock:
 
     def __call__(self):
         return self.now
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with testing.broker() as running:
-        yield running
 
 
 @pytest.fixture

@@ -38,12 +38,6 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def broker_settings() -> dict[str, str]:
-    """What a module needs of the brokers, by Kafka's names."""
-    return {}
-
-
-@pytest.fixture(scope="module")
 def brokers_needed() -> int:
     """How many brokers a module needs at least."""
     return 1

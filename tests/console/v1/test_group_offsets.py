@@ -6,10 +6,8 @@ from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from ottla import testing
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS, quick_consumer
-from support.rest import rest_api
 
 PARTITIONS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 PATH = "/api/v1/groups/billing"
@@ -17,15 +15,8 @@ COMMITTED = {PARTITIONS[0]: OffsetAndMetadata(3, 0, "by hand"), PARTITIONS[1]: O
 
 
 @pytest.fixture(scope="module")
-def broker():
-    with testing.broker(BROKER_SETTINGS | {"num.partitions": "2", "log.retention.ms": "-1"}) as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
+def broker_settings():
+    return BROKER_SETTINGS | {"num.partitions": "2", "log.retention.ms": "-1"}
 
 
 @pytest.fixture

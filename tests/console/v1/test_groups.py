@@ -6,24 +6,15 @@ from client.admin.admin import Admin
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from ottla import testing
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS, quick_consumer
-from support.rest import rest_api
 
 PARTITIONS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 
 
 @pytest.fixture(scope="module")
-def broker():
-    with testing.broker(BROKER_SETTINGS | {"num.partitions": "2"}) as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
+def broker_settings():
+    return BROKER_SETTINGS | {"num.partitions": "2"}
 
 
 @pytest.fixture

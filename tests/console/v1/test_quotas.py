@@ -2,24 +2,10 @@
 
 import pytest
 
-from ottla import testing
 from support.polling import until
-from support.rest import rest_api
 
 ALICE = {"user": "alice", "client_id": None, "ip": None, "is_default": []}
 EVERYBODY = {"user": None, "client_id": None, "ip": None, "is_default": ["user"]}
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with testing.broker() as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
 
 
 async def alter(rest, entity, quotas):

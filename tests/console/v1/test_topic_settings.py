@@ -3,20 +3,11 @@
 import pytest
 
 from client.admin.admin import Admin
-from ottla import testing
-from support.rest import rest_api
 
 
 @pytest.fixture(scope="module")
-def broker():
-    with testing.broker({"log.retention.ms": "18000000"}) as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as running:
-        yield running
+def broker_settings():
+    return {"log.retention.ms": "18000000"}
 
 
 async def test_value_source_and_the_value_after_a_reset(rest, broker):

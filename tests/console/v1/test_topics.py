@@ -7,21 +7,8 @@ import pytest
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from ottla import testing
 from support.mock_cluster import MockCluster
 from support.rest import rest_api
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with testing.broker() as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as running:
-        yield running
 
 
 @pytest.fixture

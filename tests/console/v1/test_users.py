@@ -5,23 +5,9 @@ import logging
 import pytest
 
 from client.admin.admin import Admin
-from ottla import testing
 from support.polling import until
-from support.rest import rest_api
 
 PASSWORD = "correct horse battery"
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with testing.broker() as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
 
 
 async def test_a_user_is_created_changed_and_deleted(broker, rest, caplog):

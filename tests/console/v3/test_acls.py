@@ -20,15 +20,8 @@ WRITE = READ | {"pattern_type": "PREFIXED", "principal": "User:bob", "operation"
 
 
 @pytest.fixture(scope="module")
-def broker():
-    with testing.broker({"authorizer.class.name": ACL_AUTHORIZER, "super.users": "User:ANONYMOUS"}) as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
+def broker_settings():
+    return {"authorizer.class.name": ACL_AUTHORIZER, "super.users": "User:ANONYMOUS"}
 
 
 def fields(found):

@@ -2,18 +2,11 @@
 
 import pytest
 
-from ottla import testing
 from support.polling import until
 from support.rest import rest_api
 
 SIZE = "max.message.bytes"
 THREADS = "log.cleaner.threads"
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with testing.broker() as running:
-        yield running
 
 
 @pytest.fixture

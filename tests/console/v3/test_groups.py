@@ -7,24 +7,15 @@ from client.consumer.consumer import Consumer
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from ottla import testing
 from support.deadlines import DEADLINE_S
 from support.polling import until
-from support.rest import rest_api
 
 ORDERS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 
 
 @pytest.fixture(scope="module")
-def broker():
-    with testing.broker({"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}) as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
+def broker_settings():
+    return {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}
 
 
 @pytest.fixture

@@ -91,12 +91,6 @@ def broker():
         yield running
 
 
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
-
-
 @contextlib.asynccontextmanager
 async def a_member(bootstrap_servers, rest):
     """A member of the group "billing" that has a partition and a committed offset of it; its id."""

@@ -11,21 +11,7 @@ from client.consumer.reader import Reader
 from client.topic_partition import TopicPartition
 from console.rest.models import ErrorAnswer
 from console.v3.records import MAX_ENTRIES, MAX_IN_FLIGHT_BYTES, _Lines
-from ottla import testing
 from support.polling import until
-from support.rest import rest_api
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with testing.broker() as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
 
 
 @pytest.fixture

@@ -5,21 +5,7 @@ import io
 import pytest
 
 from console.rest.bodies import MAX_BODY
-from ottla import testing
 from support.polling import until
-from support.rest import rest_api
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with testing.broker() as running:
-        yield running
-
-
-@pytest.fixture
-async def rest(broker):
-    async with rest_api(broker.bootstrap_servers) as api:
-        yield api
 
 
 async def until_partitions(rest, topic, number):
