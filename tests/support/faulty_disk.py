@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-from storage.file_system import FileSystem, OpenFile
+from storage.file_system import OpenFile
+from support.checked_files import CheckedFileSystem
 
 
-class FaultyFileSystem(FileSystem):
+class FaultyFileSystem(CheckedFileSystem):
     """Real files, of which some directories fail, and which hold `capacity` bytes below `root` at most.
 
     `broken`: directory → errno of everything that is done there. `fsync_error`: directory → errno of its fsyncs alone.
@@ -54,8 +54,8 @@ class FaultyFileSystem(FileSystem):
         self.refused += 1
         return OSError(self.full_errno, os.strerror(self.full_errno))
 
-    def _check(self, path: str | os.PathLike[str]) -> None:
-        self._raise(self.broken, str(path))
+    def check(self, path: str) -> None:
+        self._raise(self.broken, path)
 
     @staticmethod
     def _raise(errors: dict[Path, int], path: str) -> None:
@@ -70,12 +70,12 @@ class FaultyFileSystem(FileSystem):
     # -- descriptors -----------------------------------------------------------------------------------------------
 
     def pread(self, fd: int, length: int, position: int) -> bytes:  # type: ignore[override]
-        self._check(self._path(fd))
+        self.check(self._path(fd))
         return os.pread(fd, length, position)
 
     def pwrite(self, fd: int, data: bytes, position: int) -> int:  # type: ignore[override]
         path = self._path(fd)
-        self._check(path)
+        self.check(path)
         room = self._room(path)
         if room is not None:
             growth = position + len(data) - max(os.fstat(fd).st_size, position)
@@ -86,51 +86,27 @@ class FaultyFileSystem(FileSystem):
         return os.pwrite(fd, data, position)
 
     def ftruncate(self, fd: int, size: int) -> None:  # type: ignore[override]
-        self._check(self._path(fd))
+        self.check(self._path(fd))
         os.ftruncate(fd, size)
 
     def fsync(self, fd: int) -> None:  # type: ignore[override]
-        self._check(self._path(fd))
+        self.check(self._path(fd))
         self._raise(self.fsync_error, self._path(fd))
 
     # -- names -----------------------------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
-        self._check(path)
+        self.check(path)
         if create and not Path(path).exists() and self._room(path) == 0:
             raise self._no_room()
         return super().open(path, create=create)
 
-    def read_file(self, path: str) -> bytes:
-        self._check(path)
-        return super().read_file(path)
-
     def sync_path(self, path: str) -> None:
-        self._check(path)
+        self.check(path)
         self._raise(self.fsync_error, path)
 
-    def rename(self, source: str, target: str) -> None:
-        self._check(source)
-        super().rename(source, target)
-
-    def remove(self, path: str) -> bool:
-        self._check(path)
-        return super().remove(path)
-
-    def remove_tree(self, path: str) -> None:
-        self._check(path)
-        super().remove_tree(path)
-
     def make_directory(self, path: str) -> bool:
-        self._check(path)
+        self.check(path)
         if not Path(path).is_dir() and self._room(path) == 0:
             raise self._no_room()
         return super().make_directory(path)
-
-    def list_directory(self, path: str) -> Iterator[os.DirEntry[str]]:
-        self._check(path)
-        return super().list_directory(path)
-
-    def size(self, path: str) -> int:
-        self._check(path)
-        return super().size(path)

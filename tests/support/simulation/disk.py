@@ -13,12 +13,13 @@ import contextlib
 import errno
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from storage.file_system import DescriptorCache, OpenFile
+from support.checked_files import CheckedFileSystem
 from support.power_cut import Disk, PowerCutFileSystem
 from support.simulation.process import CURRENT, ProcessDiedError
 
@@ -40,7 +41,7 @@ class DiskFaults:
     die: Callable[[], None] = lambda: None
 
 
-class HostFileSystem(PowerCutFileSystem):
+class HostFileSystem(CheckedFileSystem, PowerCutFileSystem):
     """The file system of one host, over the lives of its processes."""
 
     def __init__(self, root: Path, rng: random.Random) -> None:
@@ -55,7 +56,7 @@ class HostFileSystem(PowerCutFileSystem):
         """Whether a path is in a directory that fails."""
         return any(path == one or path.startswith(f"{one}/") for one in self.faults.broken)
 
-    def _check(self, path: str) -> None:
+    def check(self, path: str) -> None:
         """Raise OSError below a broken directory, and ProcessDiedError for a process that was killed in a write."""
         process = CURRENT.get(None)
         if process is not None and process.is_dead:
@@ -66,11 +67,11 @@ class HostFileSystem(PowerCutFileSystem):
     # -- descriptors -------------------------------------------------------------------------------------------------
 
     def pread(self, fd: int, length: int, position: int) -> bytes:  # type: ignore[override]
-        self._check(self._paths.get(fd, ""))
+        self.check(self._paths.get(fd, ""))
         return os.pread(fd, length, position)
 
     def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:  # type: ignore[override]
-        self._check(self._paths[fd])
+        self.check(self._paths[fd])
         faults = self.faults
         if faults.writes_until_death:
             faults.writes_until_death -= 1
@@ -82,17 +83,16 @@ class HostFileSystem(PowerCutFileSystem):
         return super().pwrite(fd, data, position)
 
     def ftruncate(self, fd: int, size: int) -> None:  # type: ignore[override]
-        self._check(self._paths[fd])
+        self.check(self._paths[fd])
         super().ftruncate(fd, size)
 
     def fsync(self, fd: int) -> None:  # type: ignore[override]
-        self._check(self._paths[fd])
+        self.check(self._paths[fd])
         super().fsync(fd)
 
     # -- names -------------------------------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
-        self._check(path)
         handle = super().open(path, create=create)
         life = self._life
         fd = handle.fd
@@ -106,42 +106,6 @@ class HostFileSystem(PowerCutFileSystem):
                 os.close(fd)
 
         return OpenFile(fd, _disowning(handle, close))
-
-    def read_file(self, path: str) -> bytes:
-        self._check(path)
-        return super().read_file(path)
-
-    def create_private(self, path: str) -> None:
-        self._check(path)
-        super().create_private(path)
-
-    def sync_path(self, path: str) -> None:
-        self._check(path)
-        super().sync_path(path)
-
-    def rename(self, source: str, target: str) -> None:
-        self._check(source)
-        super().rename(source, target)
-
-    def remove(self, path: str) -> bool:
-        self._check(path)
-        return super().remove(path)
-
-    def remove_tree(self, path: str) -> None:
-        self._check(path)
-        super().remove_tree(path)
-
-    def make_directory(self, path: str) -> bool:
-        self._check(path)
-        return super().make_directory(path)
-
-    def list_directory(self, path: str) -> Iterator[os.DirEntry[str]]:
-        self._check(path)
-        return super().list_directory(path)
-
-    def size(self, path: str) -> int:
-        self._check(path)
-        return super().size(path)
 
     # -- lives -------------------------------------------------------------------------------------------------------
 
