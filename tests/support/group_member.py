@@ -13,6 +13,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 STRATEGIES = {"range": "range", "roundrobin": "roundrobin", "sticky": "sticky", "cooperative": "cooperative-sticky"}
 stopping = False
@@ -124,6 +125,22 @@ def kafka_python(servers: str, group: str, topic: str, assignor: str, session_ms
     consumer.close()
 
 
+async def poll_and_commit(consumer: Any, kafka_error: type[Exception]) -> None:
+    """Until the member is to stop. aiokafka and Ottla have the same methods, and each its own exceptions."""
+    assignment = Assignment()
+    while not stopping:
+        polled = await consumer.getmany(timeout_ms=100, max_records=100)
+        assignment.tell(one.partition for one in consumer.assignment())
+        for partition, messages in polled.items():
+            for message in messages:
+                say(f"R {partition.partition} {message.offset}")
+        if polled:
+            try:
+                await consumer.commit()
+            except kafka_error:  # the group has moved on: what was handled is handled again
+                continue
+
+
 async def aiokafka(servers: str, group: str, topic: str, assignor: str, session_ms: int) -> None:
     from aiokafka import AIOKafkaConsumer
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -147,18 +164,7 @@ async def aiokafka(servers: str, group: str, topic: str, assignor: str, session_
         heartbeat_interval_ms=300,
     )
     await consumer.start()
-    assignment = Assignment()
-    while not stopping:
-        polled = await consumer.getmany(timeout_ms=100, max_records=100)
-        assignment.tell(one.partition for one in consumer.assignment())
-        for partition, messages in polled.items():
-            for message in messages:
-                say(f"R {partition.partition} {message.offset}")
-        if polled:
-            try:
-                await consumer.commit()
-            except KafkaError:
-                continue
+    await poll_and_commit(consumer, KafkaError)
     await consumer.stop()
 
 
@@ -178,18 +184,7 @@ async def ottla(servers: str, group: str, topic: str, assignor: str, session_ms:
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=300,
     ) as consumer:
-        assignment = Assignment()
-        while not stopping:
-            polled = await consumer.getmany(timeout_ms=100, max_records=100)
-            assignment.tell(one.partition for one in consumer.assignment())
-            for partition, messages in polled.items():
-                for message in messages:
-                    say(f"R {partition.partition} {message.offset}")
-            if polled:
-                try:
-                    await consumer.commit()
-                except KafkaError:
-                    continue
+        await poll_and_commit(consumer, KafkaError)
 
 
 def main() -> None:
