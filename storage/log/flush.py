@@ -77,7 +77,7 @@ class Durability:
             # active segment that a truncation has emptied counts, too.
             if following < start or (segment.base_offset >= offset and not (is_active and offset >= following - 1)):
                 continue
-            files += segment.files_to_sync()
+            files += segment.files_to_sync(is_active=is_active)
         return files
 
     def flushed(self, offset: int, truncations: int) -> None:

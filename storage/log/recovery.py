@@ -168,5 +168,6 @@ class Recovery:
         self._files.fs.sync_directory(str(self._files.directory))
 
     def _sync(self, number: int) -> None:
-        for file in self.segments[number].files_to_sync():
+        is_active = number + 1 == len(self.segments)
+        for file in self.segments[number].files_to_sync(is_active=is_active):
             self._files.fs.fsync(file.fd)

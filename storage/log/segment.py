@@ -346,8 +346,14 @@ class LogSegment:
         paths = [self.path(suffix) for suffix in SEGMENT_SUFFIXES]
         return [path for path in paths if self.fs.exists(path)]
 
-    def files_to_sync(self) -> list[OpenFile]:
-        """The files of the segment, opened; an index only if it was used. Raises OSError."""
+    def files_to_sync(self, *, is_active: bool) -> list[OpenFile]:
+        """The files of the segment, opened; an index only if it was used. Raises OSError.
+
+        What a full disk kept from being written is written first: entries of aborted transactions, and if the segment
+        is not the active one, that of the largest timestamp, without which it would look older after the next start.
+        """
+        if not is_active:
+            self._add_largest_timestamp()
         files = [self.file.open()]
         if self._offset_index is not None:
             files.append(self._offset_index.file.open())
@@ -363,11 +369,16 @@ class LogSegment:
 
         Segments that were not used since they were loaded have both already.
         """
+        try:
+            self._add_largest_timestamp()
+        finally:
+            for index in (self._offset_index, self._time_index):
+                if index is not None:
+                    index.trim()
+
+    def _add_largest_timestamp(self) -> None:
         if self.timestamp_known and self._time_index is not None:
             self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        for index in (self._offset_index, self._time_index):
-            if index is not None:
-                index.trim()
 
     def release(self) -> None:
         """Drop the descriptors and the indexes; nothing is written."""

@@ -7,8 +7,9 @@ header once, parses a batch only if it has a producer id, and writes many index 
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from crc32c import crc32c
 
@@ -70,8 +71,8 @@ class SegmentRecovery:
             segment.fs.ftruncate(segment.file.open().fd, self._position)
             segment.size = self._position
         segment.bytes_since_index_entry = 0
-        segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)
-        segment.seal()
+        with self._unless_disk_is_full():
+            segment.seal()
         return removed
 
     def _read_on(self) -> None:
@@ -161,12 +162,17 @@ class SegmentRecovery:
             self._write_entries()
 
     def _write_entries(self) -> None:
-        """Write the collected entries. If the disk is full, they are left out, as in an append."""
-        segment = self._segment
-        try:
-            segment.offset_index.extend(self._offset_entries)
-            segment.time_index.extend(self._time_entries)
-        except OSError as error:
-            if not segment.fs.failed(segment.file.path, error).is_disk_full:
-                raise
+        """Write the collected entries."""
+        with self._unless_disk_is_full():
+            self._segment.offset_index.extend(self._offset_entries)
+            self._segment.time_index.extend(self._time_entries)
         self._offset_entries, self._time_entries = [], []
+
+    @contextlib.contextmanager
+    def _unless_disk_is_full(self) -> Iterator[None]:
+        """Leave out index entries that find no room, as an append does."""
+        try:
+            yield
+        except OSError as error:
+            if not self._segment.fs.failed(self._segment.file.path, error).is_disk_full:
+                raise

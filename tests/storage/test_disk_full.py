@@ -150,6 +150,34 @@ def test_at_whatever_byte_the_disk_is_full(tmp_path):
     assert refusals > 100
 
 
+@pytest.mark.parametrize("interval_bytes", [100, 10_000])  # with entries in each index, and with none
+def test_a_log_is_recovered_on_a_full_disk(tmp_path, interval_bytes):
+    """There is room for no byte of an index. What is left out of a segment is written before it counts as synced."""
+    settings = SETTINGS | {"index_interval_bytes": interval_bytes}
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path / "t-0", fs=fs, **settings)
+    for number in range(40):
+        log.append_as_leader(*history(number)[:2], origin=history(number)[2])
+    expected, ages = contents(log), [segment.largest_timestamp for segment in log.segments]
+    log.release()
+    fs.full.add(log.directory)
+    log = open_log(log.directory, fs=fs, clean=False, recovery_point=0, **settings)
+    assert contents(log) == expected
+    lookups(log)
+    assert fs.refused > 0
+    with pytest.raises(LogDirIOError):
+        log.flush()
+    assert log.recovery_point == 0
+    fs.full.clear()
+    log.flush()
+    log.release()
+    log = open_log(log.directory, fs=fs, clean=False, recovery_point=log.log_end_offset, **settings)
+    assert contents(log) == expected
+    assert [segment.largest_timestamp for segment in log.segments] == ages
+    lookups(log)
+    log.release()
+
+
 def test_an_idempotent_producer_retries(tmp_path):
     fs = FaultyFileSystem(tmp_path, None)
     log = open_log(tmp_path / "t-0", fs=fs)
