@@ -12,8 +12,10 @@ import asyncio
 import contextlib
 import errno
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from storage.file_system import FileSystem, OpenFile
@@ -39,14 +41,15 @@ class DiskRule:
     ) -> None:
         """directories: absolute paths; the rule applies below them. fails: operations that fail with EIO.
 
-        room: bytes that can still be written; afterwards writes fail with ENOSPC. delay_s: how long each fsync takes,
+        room: bytes that can still be written; afterwards writes fail with ENOSPC. What is removed gives room back, but
+        not more than there was: a disk without room stays full. delay_s: how long each fsync takes,
         and each read. take: counts an operation that is to fail; False: it does not. on_effect: called for each effect.
         Both are called in any thread.
         """
         self.directories = directories
         self._prefixes = tuple(f"{path}/" for path in directories)
         self._fails = fails
-        self._room = room
+        self._room = self._most_room = room
         self._delay_s = delay_s
         self._take = take
         self._on_effect = on_effect
@@ -76,6 +79,12 @@ class DiskRule:
         if size and not fits:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return fits
+
+    def give_room(self, size: int) -> None:
+        """Note that `size` bytes were removed."""
+        with self._lock:
+            if self._room is not None and self._most_room is not None:
+                self._room = min(self._room + size, self._most_room)
 
     @property
     def has_room(self) -> bool:
@@ -149,6 +158,10 @@ class FaultyFiles(FileSystem):
             rule.check("write")
             if not rule.has_room:
                 rule.take_room(1)
+
+    def _give_room(self, path: str, size: int) -> None:
+        for rule in self._of(path):
+            rule.give_room(size)
 
     def _path(self, fd: int) -> str:
         return self._paths.get(fd, _UNKNOWN)
@@ -225,6 +238,7 @@ class FaultyFiles(FileSystem):
         """See `FileSystem`."""
         if self._rules.current:
             self._check("write", self._path(fd))
+            self._give_room(self._path(fd), max(os.fstat(fd).st_size - size, 0))
         os.ftruncate(fd, size)
 
     def fsync(self, fd: int) -> None:  # type: ignore[override]  # a method, not a function
@@ -257,18 +271,21 @@ class FaultyFiles(FileSystem):
         """See `FileSystem`."""
         if self._rules.current:
             self._check("write", source)
+            self._give_room(target, _size_of(target))
         super().rename(source, target)
 
     def remove(self, path: str) -> bool:
         """See `FileSystem`."""
         if self._rules.current:
             self._check("write", path)
+            self._give_room(path, _size_of(path))
         return super().remove(path)
 
     def remove_tree(self, path: str) -> None:
         """See `FileSystem`."""
         if self._rules.current:
             self._check("write", path)
+            self._give_room(path, sum(_size_of(str(file)) for file in Path(path).rglob("*")))
         super().remove_tree(path)
 
     def make_directory(self, path: str) -> bool:
@@ -288,6 +305,15 @@ class FaultyFiles(FileSystem):
         if self._rules.current:
             self._check("read", path)
         return super().size(path)
+
+
+def _size_of(path: str) -> int:
+    """The size of a file; 0 for a directory, and without a file."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - paths are strings here
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def _is_in_event_loop() -> bool:

@@ -32,7 +32,7 @@ class FillDiskFault(Fault):
 
     broker: int | None = option(_BROKER, None)
     log_dir: str | None = option(_LOG_DIR, None)
-    room_bytes: int = option("How many bytes can still be written before.", 0)
+    room_bytes: int = option("How many bytes can still be written before. Bytes that are removed do not count.", 0)
 
     def __post_init__(self) -> None:
         """Check the options. Raises FaultError."""

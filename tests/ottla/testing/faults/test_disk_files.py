@@ -12,6 +12,7 @@ import pytest
 
 from ottla.testing.faults.counter import LocalCounter
 from ottla.testing.faults.disk_files import DiskRule, DiskRules
+from storage.directories.log_directory import LogDirectory
 from storage.file_system import CachedFile
 from support.deadlines import DEADLINE_S
 
@@ -136,6 +137,30 @@ def test_a_disk_fills_up(fs, rules, disk):
     fs.fsync(file.fd)
     rules.remove(rule)
     fs.write_all(file.fd, b"89", 7)
+
+
+def test_what_is_removed_gives_its_room_back(fs, rules, disk):
+    """Or the checkpoints, which are written again and again, and the search for room would fill the disk."""
+    (disk / "checkpoint").write_bytes(b"before")
+    rule = DiskRule((str(disk),), room=10)
+    rules.add(rule)
+    file = fs.open(f"{disk}/t-0/log", create=True)
+    fs.make_directory(f"{disk}/u-0")
+    for _ in range(3):
+        fs.replace_file(f"{disk}/checkpoint", b"now", sync=False)  # gives more than it takes, but not more room than 10
+        fs.write_all(file.fd, b"01234567", 0)
+        fs.ftruncate(file.fd, 0)
+        fs.write_file(f"{disk}/a", b"01234567", sync=False)
+        assert fs.remove(f"{disk}/a")
+        assert not fs.remove(f"{disk}/a")
+        fs.write_file(f"{disk}/u-0/a", b"01234567", sync=False)
+        fs.remove_tree(f"{disk}/u-0")
+        fs.make_directory(f"{disk}/u-0")
+    directory = LogDirectory(fs, disk)
+    directory.write_refused((0, 1))
+    assert not directory.has_room()
+    assert refused(fs.write_all, file.fd, b"0123456789a", 0) == errno.ENOSPC
+    assert fs.read_file(f"{disk}/t-0/log") == b"0123456789"
 
 
 async def test_a_slow_disk_does_not_hold_up_the_event_loop_and_healing_ends_its_waits(fs, rules, disk):
