@@ -51,7 +51,7 @@ async def quota(broker):
 
 @pytest.fixture
 def clock(broker, monkeypatch):
-    """The time of the quotas of Fetch: it passes in steps, so that a slow machine cannot expire what was counted."""
+    """The time of the quotas: it passes in steps, so that a slow machine cannot expire what was counted."""
     stopped = SimpleNamespace(now_s=broker.services.quotas.now_s())
     monkeypatch.setattr(broker.services.quotas, "now_s", lambda: stopped.now_s)
     return stopped
@@ -185,9 +185,8 @@ def topics_request(names, partitions, validate_only=False):
     return CreateTopicsRequest(topics=topics, timeout_ms=10_000, validate_only=validate_only)
 
 
-async def test_controller_mutations_are_refused_or_only_throttled(broker, quota, monkeypatch):
+async def test_controller_mutations_are_refused_or_only_throttled(broker, quota, clock):
     """As recorded: two topics overdraw the bucket, the next is refused; older versions never are."""
-    monkeypatch.setattr(broker.services.quotas, "now_s", lambda: 1000.0)  # nothing flows into the bucket
     await quota(controller_mutation_rate="1")
 
     async def ask(request, version):
@@ -219,7 +218,7 @@ async def test_controller_mutations_are_refused_or_only_throttled(broker, quota,
     assert share.measure._tokens == 11 - 6 - 6 - 3 - 6
 
 
-async def test_topics_that_are_created_automatically_count_too(broker, quota):
+async def test_topics_that_are_created_automatically_count_too(broker, quota, clock):
     await quota(controller_mutation_rate="1")
     async with wire_client(broker.bootstrap_servers) as client:
         request = MetadataRequest(
