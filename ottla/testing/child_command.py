@@ -33,6 +33,8 @@ class CommandNotStartedError(Exception):
 class Signals:
     """While it is entered: signals go to the command. One that comes before its start raises SystemExit.
 
+    One that comes while it is being started waits until then: the process may exist already, and would be left behind.
+
     So the brokers are stopped, and their data is removed, whichever signal ends the command. Signals that are ignored
     (nohup) stay ignored.
     """
@@ -40,6 +42,8 @@ class Signals:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._before: dict[signal.Signals, Any] = {}
+        self._is_starting = False
+        self._held: list[int] = []
         self._has_ended = False
 
     def __enter__(self) -> Self:
@@ -61,11 +65,16 @@ class Signals:
 
         128 + number for a command that a signal has ended. Raises CommandNotStartedError.
         """
+        self._is_starting = True
         try:
-            self._process = subprocess.Popen(command, env=os.environ | environment)
+            process = self._process = subprocess.Popen(command, env=os.environ | environment)
         except OSError as error:
             raise CommandNotStartedError(command[0], error) from None
-        code = self._wait(self._process)
+        finally:
+            self._is_starting = False
+        for number in self._held:  # also those of a terminal: they may have come before the process existed
+            process.send_signal(number)
+        code = self._wait(process)
         self._has_ended = True
         return code if code >= 0 else 128 - code
 
@@ -85,7 +94,9 @@ class Signals:
     def _received(self, number: int, frame: FrameType | None) -> None:
         if self._has_ended:
             return  # the brokers are being stopped
-        if self._process is None:
+        if self._is_starting:
+            self._held.append(number)
+        elif self._process is None:
             if number != signal.SIGWINCH:
                 raise SystemExit(128 + number)
         elif number not in FROM_THE_TERMINAL or not _is_in_the_foreground():

@@ -150,10 +150,33 @@ def test_the_wait_for_the_command_wakes_up_for_signals():
     assert None not in limits
 
 
-def test_ctrl_c_of_a_terminal_is_not_passed_on_a_second_time(monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_command_is_being_started_is_passed_on(number, monkeypatch):
+    """It may have come before the process existed, also from a terminal."""
+    monkeypatch.setattr(child_command, "_is_in_the_foreground", lambda: True)
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with Signals() as signals:
+        assert signals.run(["sleep", "600"], {}) == 128 + number
+
+
+def test_ctrl_c_of_a_terminal_is_not_passed_on_a_second_time(monkeypatch, tmp_path):
     """The terminal sends it to the command, too."""
     monkeypatch.setattr(child_command, "_is_in_the_foreground", lambda: True)
-    script = "import os, signal, time; os.kill(os.getppid(), signal.SIGINT);"
-    script += "os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)"
+    wait = Signals._wait
+
+    def wait_for(process):
+        (tmp_path / "started").touch()
+        return wait(process)
+
+    monkeypatch.setattr(Signals, "_wait", staticmethod(wait_for))
+    script = "import os, signal, time\nwhile not os.path.exists('started'): time.sleep(0.01)\n"
+    script += "os.kill(os.getppid(), signal.SIGINT); os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)"
+    monkeypatch.chdir(tmp_path)
     with Signals() as signals:
         assert signals.run([sys.executable, "-c", script], {}) == 143
