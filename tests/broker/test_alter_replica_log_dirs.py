@@ -20,7 +20,7 @@ from protocol.messages.incremental_alter_configs import (
 )
 from storage.log_manager import MAX_PREFERRED
 from support.broker import until_leader
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.log_dir_moves import (
     INVALID_TOPIC,
     NONE,
@@ -240,7 +240,7 @@ async def test_a_topic_is_deleted_during_a_move(disks):
     async with disks.running():
         _, target = await filled(disks, file_delete_delay_ms="0")
         await begun(disks, target)
-        request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000)
+        request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=DEADLINE_MS)
         assert (await disks.client.call(request, 3)).responses[0].error_code == NONE
         await until(lambda: not [path for root in disks.paths for path in root.glob("t-0*")], "both copies are gone")
         assert disks.logs.futures.logs == {}
@@ -256,7 +256,9 @@ async def test_records_are_deleted_during_a_move(disks):
         _, target = await filled(disks, segment_bytes="300")
         future = await begun(disks, target)
         before = DeleteRecordsPartition(partition_index=0, offset=13)
-        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[before])], timeout_ms=10_000)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name="t", partitions=[before])], timeout_ms=DEADLINE_MS
+        )
         assert (await disks.client.call(request, 2)).topics[0].partitions[0].low_watermark == 13
         await throttle(disks, None)
         await moved(disks, target)
@@ -273,7 +275,9 @@ async def test_a_log_that_starts_within_a_batch(disks):
             values = [b"%d" % value for value in range(number, number + 5)]
             assert (await append(disks.client, "t", batch(*values))).error_code == NONE
         before = DeleteRecordsPartition(partition_index=0, offset=12)
-        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[before])], timeout_ms=10_000)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name="t", partitions=[before])], timeout_ms=DEADLINE_MS
+        )
         assert (await disks.client.call(request, 2)).topics[0].partitions[0].low_watermark == 12
         target = other_than(disks, disks.directory_of("t"))
         assert await alter(disks.client, target) == NONE
@@ -357,7 +361,7 @@ async def test_removing_the_copy_waits_for_a_sync_in_progress(disks, monkeypatch
         assert await alter(disks.client, target) == NONE
         await held.wait()
         if what == "deleted":
-            request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000)
+            request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=DEADLINE_MS)
             asking = asyncio.create_task(disks.client.call(request, 3))
         else:
             asking = asyncio.create_task(alter(disks.client, third))

@@ -15,6 +15,7 @@ from protocol.messages.metadata import MetadataRequest
 from registry.embedded.store import EmbeddedStore
 from registry.znodes.topics import TopicZnode
 from support.broker import settings
+from support.deadlines import DEADLINE_MS
 from support.polling import until
 from support.wire import append, batch, fetch, wire_client
 
@@ -52,7 +53,7 @@ def view(broker):
 async def create(broker, topic="t", partitions=PARTITIONS):
     async with wire_client(broker.bootstrap_servers) as client:
         wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
-        answer = await client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=20_000))
+        answer = await client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=DEADLINE_MS))
     assert answer.topics[0].error_code == 0
     return answer.topics[0].topic_id
 
@@ -122,7 +123,7 @@ async def test_a_topic_deleted_and_created_again_is_new_and_empty_everywhere(tmp
                 async with wire_client((first, second)[leader - 1].bootstrap_servers) as client:
                     assert (await append(client, "t", batch(b"v"), partition)).base_offset == 0
             async with wire_client(first.bootstrap_servers) as client:
-                request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=20_000)
+                request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=DEADLINE_MS)
                 assert (await client.call(request)).responses[0].error_code == 0
             await until(lambda: not leaders(first) and not leaders(second), "it is gone")
         assert len(ids) == 3
@@ -135,7 +136,7 @@ async def test_a_deletion_is_answered_while_a_replica_s_broker_is_down(tmp_path,
         async with broker(tmp_path, store, 2) as second:
             async with wire_client(first.bootstrap_servers) as client:
                 wanted = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
-                created = await client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=20_000))
+                created = await client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=DEADLINE_MS))
                 assert created.topics[0].error_code == 0
             await until(lambda: set(view(second)[2]) == {"t"}, "both brokers know the topic")
         await until(lambda: view(first)[1] == [1], "the second broker is gone")
@@ -143,7 +144,7 @@ async def test_a_deletion_is_answered_while_a_replica_s_broker_is_down(tmp_path,
             request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=bytes(16))], timeout_ms=600_000)
             answer = await client.call(request)
             assert answer.responses[0].error_code == 0
-            again = await client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=20_000))
+            again = await client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=DEADLINE_MS))
             assert again.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
         assert leaders(first) == {}
         await stack.enter_async_context(broker(tmp_path, store, 2))

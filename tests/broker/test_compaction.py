@@ -10,7 +10,7 @@ import confluent_kafka
 
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.record_batch_builder import RecordBatchBuilder
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.live import live
 from support.log_dirs import read_records
 from support.polling import until
@@ -112,7 +112,7 @@ async def test_deleting_a_topic_stops_its_compaction(tmp_path):
         for number in range(30):
             await broker.produce("t", keyed((b"k", b"%d" % number * 100), timestamp=broker.clock.now_ms))
         await until(lambda: log.compaction is not None, "its compaction has begun, and would take long")
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=bytes(16))], timeout_ms=10_000)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=bytes(16))], timeout_ms=DEADLINE_MS)
         response = await broker.ask(request)
         assert response.responses[0].error_code == 0
         await until(lambda: log.closed and log.compaction is None, "it was given up")

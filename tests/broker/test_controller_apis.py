@@ -29,6 +29,7 @@ from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRe
 from registry.embedded.store import EmbeddedStore
 from registry.znodes.topics import PartitionStateZnode
 from support.broker import settings
+from support.deadlines import DEADLINE_MS
 from support.polling import until
 from support.wire import wire_client
 
@@ -71,7 +72,7 @@ async def pair(tmp_path):
         assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
         assignments.append(CreatableReplicaAssignment(partition_index=1, broker_ids=[2, 1]))
         topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=assignments)
-        answer = await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=20_000))
+        answer = await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=DEADLINE_MS))
         assert answer.topics[0].error_code == 0
         yield Pair(brokers, store, client, other)
 
@@ -185,7 +186,7 @@ async def test_partitions_cannot_be_added_during_a_reassignment(pair):
     moves = [ReassignableTopic(name="t", partitions=[to(0, [2])])]
     await pair.client.call(AlterPartitionReassignmentsRequest(topics=moves), 0)
     request = CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=20_000
+        topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=DEADLINE_MS
     )
     [result] = (await pair.client.call(request, 3)).results
     assert result.error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS
@@ -227,7 +228,9 @@ async def test_elections(pair, version):
         await controller._states.set({("t", 1): leadership.state.replace(leader=1, leader_epoch=1)})
 
     await controller.decide("test", astray)
-    named = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0, 1, 9])], timeout_ms=20_000)
+    named = ElectLeadersRequest(
+        topic_partitions=[TopicPartitions(topic="t", partitions=[0, 1, 9])], timeout_ms=DEADLINE_MS
+    )
     refused = await pair.other.call(named, version)
     assert set(results(refused).values()) == {"NOT_CONTROLLER"}
     answer = await pair.client.call(named, version)
@@ -237,7 +240,7 @@ async def test_elections(pair, version):
         ("t", 9): "UNKNOWN_TOPIC_OR_PARTITION",
     }
     assert pair.brokers[1].metadata.snapshot.partition("t", 1).leader == 2
-    everything = ElectLeadersRequest(topic_partitions=None, timeout_ms=20_000)
+    everything = ElectLeadersRequest(topic_partitions=None, timeout_ms=DEADLINE_MS)
     assert results(await pair.client.call(everything, version)) == {}
     if version >= 1:
         named.election_type = 7

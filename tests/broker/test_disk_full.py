@@ -22,7 +22,7 @@ from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequ
 from protocol.record_batch import iter_batches
 from registry.embedded.store import EmbeddedStore
 from support.broker import settings, until_leader
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.faulty_disk import FaultyFileSystem
 from support.full_disk import DISK_BYTES, SCENARIOS
 from support.polling import until
@@ -156,7 +156,7 @@ async def test_a_topic_is_deleted_to_make_room(disk):
         assert (await append(disk.client, "large", batch(bytes(200_000)))).error_code == 0
         disk.fill()
         assert (await append(disk.client, "t", batch(bytes(1000)))).error_code == STORAGE_ERROR
-        answer = await disk.client.call(DeleteTopicsRequest(topic_names=["large"], timeout_ms=10_000), 3)
+        answer = await disk.client.call(DeleteTopicsRequest(topic_names=["large"], timeout_ms=DEADLINE_MS), 3)
         assert answer.responses[0].error_code == 0
         await until(lambda: not list(disk.path.glob("large-0*")), "its files are gone")
         assert (await append(disk.client, "t", batch(bytes(1000)))).error_code == 0

@@ -13,6 +13,7 @@ from protocol.message_set import iter_messages
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.record_batch import iter_batches
 from support.broker import running_broker
+from support.deadlines import DEADLINE_MS
 from support.polling import until
 from support.transactions import TransactionalProducer
 from support.wire import WireClient, append, batch, create_topic, fetch, produce, wire_client
@@ -318,7 +319,7 @@ async def test_deleting_the_topic_ends_the_wait(broker, client, name):
     async with wire_client(broker.bootstrap_servers) as waiting:
         waiting.send(fetch("", topic_id=topic_id, max_wait_ms=LONG_MS), 13)
         await until(lambda: broker.services.replicas.fetches.size == 1, "the fetch waits")
-        await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000))
+        await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=DEADLINE_MS))
         _, answer = await waiting.receive(1, 13)
         assert only(answer).error_code in (
             ErrorCode.UNKNOWN_TOPIC_ID,

@@ -13,6 +13,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from registry.embedded.store import EmbeddedStore
 from support.broker import settings
+from support.deadlines import DEADLINE_MS
 from support.faulty_disk import FaultyFileSystem
 from support.polling import until
 from support.wire import append, batch, wire_client
@@ -57,7 +58,7 @@ async def cluster(tmp_path):
         async with wire_client(cluster.brokers[1].bootstrap_servers) as client:
             placed = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
             topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[placed])
-            answer = await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+            answer = await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=DEADLINE_MS))
             assert answer.topics[0].error_code == ErrorCode.NONE
         await cluster.until_state(1, [1, 2, 3])
         yield cluster

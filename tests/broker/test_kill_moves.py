@@ -21,7 +21,7 @@ from storage.verification.verification import verify_directory
 from support.acknowledged import Load, Reader, check_compacted, check_kept, partitions_of
 from support.broker import BrokerProcess
 from support.counts import count
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.seeds import chosen_seed
 
 KILLS = int(os.environ.get("OTTLA_KILLS") or count(3, 30))
@@ -49,7 +49,7 @@ def acknowledged(loads, more):
 
 async def shuffle(servers, paths, rng):
     """Ask for another directory for every replica."""
-    async with Admin(bootstrap_servers=servers, default_api_timeout_ms=10_000) as admin:
+    async with Admin(bootstrap_servers=servers, default_api_timeout_ms=DEADLINE_MS) as admin:
         replicas = [Replica(*where, 0) for where in partitions_of(KEPT | COMPACTED)]
         await admin.alter_replica_log_dirs({replica: str(rng.choice(paths)) for replica in replicas})
 

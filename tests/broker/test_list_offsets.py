@@ -12,6 +12,7 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from support.deadlines import DEADLINE_MS
 from support.transactions import TransactionalProducer
 from support.wire import NOW_MS, append, batch, create_topic, fetch
 
@@ -140,7 +141,7 @@ async def test_isolation(client, name):
 
 async def delete_records(client, topic, offset, partition=0, version=2):
     one = DeleteRecordsPartition(partition_index=partition, offset=offset)
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[one])], timeout_ms=1000)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[one])], timeout_ms=DEADLINE_MS)
     answer = await client.call(request, version)
     found = answer.topics[0].partitions[0]
     return found.error_code, found.low_watermark

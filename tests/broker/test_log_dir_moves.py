@@ -15,6 +15,7 @@ from client.topic_partition import TopicPartition
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from support.broker import until_leader
 from support.cut_log import raw_batches
+from support.deadlines import DEADLINE_MS
 from support.log_dir_moves import (
     NONE,
     NOT_AVAILABLE,
@@ -124,7 +125,7 @@ async def test_a_copy_of_a_topic_of_the_same_name(disks):
     aside = target.parent / "aside"
     (target / name).rename(aside)
     async with disks.running():
-        await disks.client.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000), 3)
+        await disks.client.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=DEADLINE_MS), 3)
         await create_topic(disks.client, "t")
         assert (await append(disks.client, "t", batch(b"new"))).error_code == NONE
         source = disks.directory_of("t")

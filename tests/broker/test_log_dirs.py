@@ -33,7 +33,7 @@ from storage.directories.log_directory import LogDirectory
 from storage.errors import AllLogDirsFailedError
 from storage.file_system import FileSystem
 from support.broker import ROOT, broker_process, settings, until_leader
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.disks import STORAGE_ERROR, three
 from support.faulty_disk import FaultyFileSystem
 from support.polling import until
@@ -115,7 +115,7 @@ async def test_every_request_gets_kafka_storage_error(disks, monkeypatch):
         before = DeleteRecordsPartition(partition_index=lost, offset=0)
         deleted = await ask(
             client,
-            DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[before])], timeout_ms=1000),
+            DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[before])], timeout_ms=DEADLINE_MS),
             2,
         )
         assert deleted.topics[0].partitions[0].error_code == STORAGE_ERROR

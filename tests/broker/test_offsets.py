@@ -34,6 +34,7 @@ from protocol.messages.txn_offset_commit import (
 from protocol.record_batch import iter_batches
 from registry.embedded.store import EmbeddedStore
 from support.broker import broker_process, running_broker
+from support.deadlines import DEADLINE_MS
 from support.groups import GroupMember, commit, fetch_offsets, find_group
 from support.held_commits import commit_before, hold, let_go, resign
 from support.live import live
@@ -221,7 +222,7 @@ async def test_offsets_are_deleted_with_their_topic(client, group_id, topic):
     await create_topic(client, f"{topic}-kept")
     assert await commit(client.call, group_id, topic, 1) == 0
     assert await commit(client.call, group_id, f"{topic}-kept", 2) == 0
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=10_000)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=DEADLINE_MS)
     assert (await client.call(request, 6)).responses[0].error_code == 0
     assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == -1
     assert (await fetch_offsets(client.call, group_id, f"{topic}-kept", 0))[1][0][0] == 2

@@ -10,6 +10,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.record_batch import iter_batches
 from support.broker import running_broker
+from support.deadlines import DEADLINE_MS
 from support.polling import until
 from support.wire import NOW_MS, append, batch, create_topic, fetch, message_set, produce, wire_client
 
@@ -98,7 +99,7 @@ async def test_partitions_of_a_request_fail_and_succeed_separately(client, name)
     corrupt[-1] ^= 1
     request = ProduceRequest(
         acks=-1,
-        timeout_ms=1000,
+        timeout_ms=DEADLINE_MS,
         topic_data=[
             TopicProduceData(
                 name=topic,

@@ -18,6 +18,7 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.uuid import ZERO_UUID
 from support.broker import running_broker
+from support.deadlines import DEADLINE_MS
 from support.polling import until
 from support.wire import batch, create_topic, produce, wire_client
 
@@ -182,7 +183,7 @@ def topics_request(names, partitions, validate_only=False):
         CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
         for name in names
     ]
-    return CreateTopicsRequest(topics=topics, timeout_ms=10_000, validate_only=validate_only)
+    return CreateTopicsRequest(topics=topics, timeout_ms=DEADLINE_MS, validate_only=validate_only)
 
 
 async def test_controller_mutations_are_refused_or_only_throttled(broker, quota, clock):
@@ -200,7 +201,7 @@ async def test_controller_mutations_are_refused_or_only_throttled(broker, quota,
     validated = await ask(topics_request(["m-9"], 1, validate_only=True), 7)
     assert (validated.topics[0].error_code, validated.throttle_time_ms) == (0, 0)
     grow = CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name="m-0", count=9, assignments=None)], timeout_ms=10_000
+        topics=[CreatePartitionsTopic(name="m-0", count=9, assignments=None)], timeout_ms=DEADLINE_MS
     )
     refused = await ask(grow, 3)
     assert refused.results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -208,10 +209,10 @@ async def test_controller_mutations_are_refused_or_only_throttled(broker, quota,
     grown = await ask(grow, 2)
     assert grown.results[0].error_code == 0
     assert grown.throttle_time_ms > refused.throttle_time_ms
-    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="m-1", topic_id=ZERO_UUID)], timeout_ms=10_000)
+    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="m-1", topic_id=ZERO_UUID)], timeout_ms=DEADLINE_MS)
     refused = await ask(delete, 6)
     assert refused.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    deleted = await ask(DeleteTopicsRequest(topic_names=["m-1"], timeout_ms=10_000), 4)
+    deleted = await ask(DeleteTopicsRequest(topic_names=["m-1"], timeout_ms=DEADLINE_MS), 4)
     assert deleted.responses[0].error_code == 0
     assert deleted.throttle_time_ms > refused.throttle_time_ms
     [share] = broker.services.quotas.shares(10)

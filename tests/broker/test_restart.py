@@ -22,6 +22,7 @@ from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequ
 from protocol.messages.metadata import MetadataRequest
 from protocol.record_batch import iter_batches
 from support.broker import BrokerProcess
+from support.deadlines import DEADLINE_MS
 from support.transactions import TransactionalProducer
 from support.wire import append, batch, create_topic, fetch, until_led, wire_client
 
@@ -120,7 +121,7 @@ async def test_records_offsets_settings_and_ids_survive(tmp_path, way):
             cut = [
                 DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=11)]),
             ]
-            answer = await client.call(DeleteRecordsRequest(topics=cut, timeout_ms=1000))
+            answer = await client.call(DeleteRecordsRequest(topics=cut, timeout_ms=DEADLINE_MS))
             assert answer.topics[0].partitions[0].low_watermark == 11
             changed = AlterConfigsResource(
                 resource_type=2,
@@ -135,7 +136,7 @@ async def test_records_offsets_settings_and_ids_survive(tmp_path, way):
             answer = await client.call(IncrementalAlterConfigsRequest(resources=[changed, of_brokers]))
             assert [one.error_code for one in answer.responses] == [0, 0]
             grown = [CreatePartitionsTopic(name="t", count=4, assignments=None)]
-            answer = await client.call(CreatePartitionsRequest(topics=grown, timeout_ms=5000))
+            answer = await client.call(CreatePartitionsRequest(topics=grown, timeout_ms=DEADLINE_MS))
             assert answer.results[0].error_code == 0
         await restart(process, way)
         async with wire_client(process.bootstrap) as client:
@@ -182,7 +183,7 @@ async def test_deleted_topics_stay_deleted_and_ids_are_new(tmp_path, way):
         async with wire_client(process.bootstrap) as client:
             first = await create_topic(client, "t", retention_ms="5000")
             await append(client, "t", batch(b"old"))
-            request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000)
+            request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=DEADLINE_MS)
             assert (await client.call(request)).responses[0].error_code == 0
         await restart(process, way)
         async with wire_client(process.bootstrap) as client:

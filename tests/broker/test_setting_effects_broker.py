@@ -19,7 +19,7 @@ from protocol.messages.describe_cluster import DescribeClusterRequest
 from registry.embedded.store import EmbeddedStore
 from storage.setting import ConfigError
 from support.broker import BrokerProcess, broker_process, settings
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.effects import shows
 from support.live import UNSET, Clock, WatchedFileSystem, batch, live
 from support.polling import until, until_blocking
@@ -254,7 +254,7 @@ async def test_topics_without_a_replication_factor(tmp_path):
 async def test_topics_can_be_deleted(text, code, tmp_path):
     async with live(tmp_path / "data", {"delete.topic.enable": text}) as broker:
         await broker.create("t")
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=bytes(16))], timeout_ms=10_000)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=bytes(16))], timeout_ms=DEADLINE_MS)
         assert (await broker.ask(request)).responses[0].error_code == code
         assert ("t" in broker.broker.metadata.snapshot.topics) == (text == "false")
 

@@ -17,6 +17,7 @@ from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.record_batch import RecordBatch
 from storage.compaction.run import compact_log
 from storage.setting import CLUSTER_WIDE
+from support.deadlines import DEADLINE_MS
 from support.live import START_MS, Live, batch, live
 
 HOUR_MS = 3_600_000
@@ -70,7 +71,9 @@ async def deleted_files_left_after_a_second(broker, topic):
 
 async def delete_records(broker, topic, offset=-1):
     partition = DeleteRecordsPartition(partition_index=0, offset=offset)
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=10_000)
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=DEADLINE_MS
+    )
     response = await broker.ask(request)
     assert response.topics[0].partitions[0].error_code == 0
 

@@ -26,7 +26,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicStat
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from registry.znodes.topics import TopicZnode
 from support.broker import running_broker
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.lossy_registry import LossyRegistry
 from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
@@ -52,7 +52,7 @@ def new(topic, partitions=1, factor=1, assignments=(), configs=()):
     )
 
 
-async def create(client, *topics, version=7, timeout_ms=5000, validate_only=False):
+async def create(client, *topics, version=7, timeout_ms=DEADLINE_MS, validate_only=False):
     request = CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
     answer = await client.call(request, version)
     return answer.topics
@@ -204,7 +204,7 @@ async def test_two_clients_create_the_same_topic(broker, name):
 # -- DeleteTopics ------------------------------------------------------------------------------------------------------
 
 
-async def delete(client, *topics, version=6, timeout_ms=5000):
+async def delete(client, *topics, version=6, timeout_ms=DEADLINE_MS):
     if version >= 6:
         states = [DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics]
         request = DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
@@ -287,7 +287,7 @@ async def test_deletion_disabled(tmp_path):
 # -- CreatePartitions --------------------------------------------------------------------------------------------------
 
 
-async def grow(client, *topics, version=3, timeout_ms=5000, validate_only=False):
+async def grow(client, *topics, version=3, timeout_ms=DEADLINE_MS, validate_only=False):
     asked = [
         CreatePartitionsTopic(
             name=topic,

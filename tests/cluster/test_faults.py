@@ -370,7 +370,7 @@ async def write_to_the_minority(cluster: LinkedCluster, leader: int) -> None:
         taken = [await append(client, "t", batch(b"minority:%d:" % number), acks=1) for number in range(20)]
         assert [one.error_code for one in taken] == [ErrorCode.NONE] * 20
         assert taken[-1].base_offset >= before + 19
-        refused = await append(client, "t", batch(b"minority:20:"))
+        refused = await append(client, "t", batch(b"minority:20:"), timeout_ms=5_000)
         assert refused.error_code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
         assert await end() == before
         found = (await client.call(fetch("t", before), 12)).responses[0].partitions[0]

@@ -10,13 +10,14 @@ from console.application import console_application
 from console.clients import Clients
 from console.services import ConsoleServices
 from ottla.cluster.ports import free_ports
-from support.rest import TIMEOUT_MS, rest_api, served
+from support.deadlines import DEADLINE_MS
+from support.rest import rest_api, served
 
 
 @contextlib.asynccontextmanager
 async def for_servers(bootstrap_servers):
     def admin():
-        return Admin(bootstrap_servers=bootstrap_servers(), default_api_timeout_ms=TIMEOUT_MS)
+        return Admin(bootstrap_servers=bootstrap_servers(), default_api_timeout_ms=DEADLINE_MS)
 
     def producer():
         return Producer(bootstrap_servers=bootstrap_servers())

@@ -10,7 +10,7 @@ import json
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.kafka_clients import CLIENTS, Sent, kafka, kcat
 
 AS_OF_0_9 = ["-X", "api.version.request=false", "-X", "broker.version.fallback=0.9.0.1"]
@@ -46,7 +46,7 @@ def read_by_kafka_python(broker, topic, count, version=(0, 10, 2)):
     consumer.seek_to_beginning()
     found = [[] for _ in OFFERED]
     while (missing := count * len(OFFERED) - sum(map(len, found))) > 0:
-        polled = consumer.poll(DEADLINE_S * 1000)
+        polled = consumer.poll(DEADLINE_MS)
         assert polled, f"{missing} records are missing"
         for partition, messages in polled.items():
             found[partition.partition] += messages

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.cluster.ports import free_ports
 from support.broker import BrokerProcess
 from support.certificates import client_certificate
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.polling import until_blocking
 from support.programs import need_kcat
 from support.tls_listening import tls_settings
@@ -152,7 +152,7 @@ def test_kafka_python(tls):
     consumer = kafka.KafkaConsumer(topic, group_id=topic, auto_offset_reset="earliest", **tls.python())
     found = []
     while len(found) < len(VALUES):
-        polled = consumer.poll(DEADLINE_S * 1000)
+        polled = consumer.poll(DEADLINE_MS)
         assert polled
         found += [message.value for messages in polled.values() for message in messages]
     assert found == VALUES

@@ -12,6 +12,7 @@ from protocol.error_codes import ErrorCode
 from support.acknowledged import Load, Reader, check_kept
 from support.cluster import broker_cluster
 from support.counts import count
+from support.deadlines import DEADLINE_MS
 from support.polling import until
 from support.wire import batch, produce, wire_client
 
@@ -92,7 +93,7 @@ async def check(cluster, load, reader):
     reader.close()
 
 
-async def produced(client, acks=-1, timeout_ms=30_000):
+async def produced(client, acks=-1, timeout_ms=DEADLINE_MS):
     """The error code of one record."""
     request = produce("t", batch(b"v"), acks=acks)
     request.timeout_ms = timeout_ms

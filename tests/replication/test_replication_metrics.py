@@ -2,7 +2,7 @@
 
 from broker.console.metrics import METRICS, Source
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS
 from support.pair import pair
 from support.polling import until
 from support.wire import append, batch, fetch, wire_client
@@ -54,7 +54,7 @@ async def test_a_deleted_topic_has_no_metrics(tmp_path):
             )
             counted = {name for name in names for one in brokers if read(one, f"ottla_{name}").get(("t",))}
             assert counted == set(names)
-            deletion = DeleteTopicsRequest(topic_names=["t"], timeout_ms=round(DEADLINE_S * 1000))
+            deletion = DeleteTopicsRequest(topic_names=["t"], timeout_ms=DEADLINE_MS)
             assert (await client.call(deletion, 3)).responses[0].error_code == 0
         for one in brokers:
             assert [read(one, f"ottla_{name}") for name in names] == [{}] * len(names)

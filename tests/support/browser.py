@@ -11,10 +11,10 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_pla
 from playwright.async_api import Error as PlaywrightError
 
 from support.certificates import Issued
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS
 from support.programs import need_chromium
 
-expect.set_options(timeout=1000 * DEADLINE_S)
+expect.set_options(timeout=DEADLINE_MS)
 
 LONGEST_DELAYS_S = (0, 0.05, 0.15, 1.2)
 """In `make test-perturbed`, each request of a page is delayed by up to one of these, chosen at random."""

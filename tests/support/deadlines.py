@@ -38,5 +38,6 @@ def _measured_pace() -> float:
 
 PACE = _measured_pace()
 DEADLINE_S = round(60 * PACE)
+DEADLINE_MS = 1000 * DEADLINE_S
 TEST_TIMEOUT_S = 5 * DEADLINE_S
 """When pytest-timeout ends a test that has no mark of its own."""

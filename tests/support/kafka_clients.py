@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python warns when imported by Python 3.11
@@ -146,7 +146,7 @@ class KafkaPython(Client):
         found: list[list[Sent]] = [[] for _ in counts]
         left = sum(counts)
         while left > 0:
-            polled = consumer.poll(DEADLINE_S * 1000, max_records=10_000)
+            polled = consumer.poll(DEADLINE_MS, max_records=10_000)
             assert polled, f"{left} records are missing"
             for partition, messages in polled.items():
                 into = found[partition.partition]
@@ -204,7 +204,7 @@ class AioKafka(Client):
             await consumer.seek_to_beginning()
             left = sum(counts)
             while left > 0:
-                polled = await consumer.getmany(timeout_ms=DEADLINE_S * 1000, max_records=10_000)
+                polled = await consumer.getmany(timeout_ms=DEADLINE_MS, max_records=10_000)
                 assert polled, f"{left} records are missing"
                 for partition, messages in polled.items():
                     into = found[partition.partition]
@@ -255,7 +255,7 @@ class Ottla(Client):
         async with Reader(bootstrap_servers=servers) as reader:
             reader.assign({TopicPartition(topic, partition): "beginning" for partition in range(len(counts))})
             while sum(map(len, found)) < sum(counts):
-                records = await reader.fetch(timeout_ms=DEADLINE_S * 1000)
+                records = await reader.fetch(timeout_ms=DEADLINE_MS)
                 assert records, "records are missing"
                 for record in records:
                     into = found[record.partition]

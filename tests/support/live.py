@@ -34,7 +34,7 @@ from storage.compaction.compactor import Compactor, ProcessCompactor
 from storage.file_system import FileSystem
 from storage.log.log import Log
 from support.broker import settings
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.polling import until
 from support.wire import until_led
 
@@ -106,7 +106,7 @@ class Live:
             assignments=[],
             configs=[CreatableTopicConfig(name=key.replace("_", "."), value=text) for key, text in overrides.items()],
         )
-        response = await self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False))
+        response = await self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=DEADLINE_MS, validate_only=False))
         return response.topics[0]
 
     async def create(self, name: str, partitions: int = 1, **overrides: str) -> None:
@@ -122,7 +122,7 @@ class Live:
             records = batch(records, timestamp=self.clock.now_ms)
         data = PartitionProduceData(index=partition, records=records)
         request = ProduceRequest(
-            acks=acks, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+            acks=acks, timeout_ms=DEADLINE_MS, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
         )
         response = await self.ask(request, version)
         answer: PartitionProduceResponse = response.responses[0].partition_responses[0]

@@ -18,10 +18,8 @@ from console.application import console_application
 from console.clients import REQUEST_TIMEOUT_MS, Clients
 from console.decoding.schema_cache import SchemaCache
 from console.services import ConsoleServices
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS
 from support.reference import REFERENCE
-
-TIMEOUT_MS = int(DEADLINE_S * 1000)
 
 
 class Answer(NamedTuple):
@@ -75,7 +73,7 @@ async def served(application: web.Application) -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def rest_api(
-    bootstrap_servers: str, schemas: SchemaCache | None = None, *, timeout_ms: int = TIMEOUT_MS, **login: Any
+    bootstrap_servers: str, schemas: SchemaCache | None = None, *, timeout_ms: int = DEADLINE_MS, **login: Any
 ) -> AsyncIterator[Rest]:
     """Serve the API for a cluster.
 

@@ -17,7 +17,7 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.wire import NOW_MS, batch, fetch
 
 TRANSACTION = 1  # key type
@@ -121,7 +121,7 @@ class TransactionalProducer:
         request = ProduceRequest(
             transactional_id=self.transactional_id,
             acks=acks,
-            timeout_ms=5000,
+            timeout_ms=DEADLINE_MS,
             topic_data=[TopicProduceData(name=topic, partition_data=[data])],
         )
         answer = (await self.ask(request, version)).responses[0].partition_responses[0]

@@ -17,7 +17,7 @@ from protocol.headers import RequestHeader, ResponseHeader, request_header_versi
 from protocol.message import Message
 from protocol.message_set import MessageSetBuilder
 from protocol.record_batch_builder import RecordBatchBuilder
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.polling import until
 from support.reference import REFERENCE
 
@@ -77,7 +77,7 @@ class WireClient:
 
     async def receive_raw(self) -> bytes:
         try:
-            async with asyncio.timeout(DEADLINE_S):
+            async with asyncio.timeout(2 * DEADLINE_S):  # the broker's answer after DEADLINE_MS says more
                 (size,) = struct.unpack(">i", await self.reader.readexactly(4))
                 return await self.reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
@@ -149,7 +149,14 @@ def message_set(
     return bytearray(builder.build())
 
 
-def produce(topic: str, records: Any, partition: int = 0, acks: int = -1, transactional_id: str | None = None) -> Any:
+def produce(
+    topic: str,
+    records: Any,
+    partition: int = 0,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    timeout_ms: int = DEADLINE_MS,
+) -> Any:
     """A Produce request for one partition."""
     from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -157,16 +164,22 @@ def produce(topic: str, records: Any, partition: int = 0, acks: int = -1, transa
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
-        timeout_ms=5000,
+        timeout_ms=timeout_ms,
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )
 
 
 async def append(
-    client: WireClient, topic: str, records: Any, partition: int = 0, acks: int = -1, version: int = 11
+    client: WireClient,
+    topic: str,
+    records: Any,
+    partition: int = 0,
+    acks: int = -1,
+    version: int = 11,
+    timeout_ms: int = DEADLINE_MS,
 ) -> Any:
     """Produce to one partition; returns its answer."""
-    answer = await client.call(produce(topic, records, partition, acks), version)
+    answer = await client.call(produce(topic, records, partition, acks, timeout_ms=timeout_ms), version)
     return answer.responses[0].partition_responses[0]
 
 
@@ -191,7 +204,7 @@ async def create_topic(client: WireClient, name: str, partitions: int = 1, **con
 
     settings = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
-    answer = await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+    answer = await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=DEADLINE_MS))
     assert answer.topics[0].error_code == 0, answer
     return answer.topics[0].topic_id
 

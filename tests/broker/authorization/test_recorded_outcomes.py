@@ -31,6 +31,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.uuid import ZERO_UUID
 from support.authorization import allow, authorized_broker, client_of, put_acls
+from support.deadlines import DEADLINE_MS
 from support.polling import until
 from support.reference import REFERENCE
 from support.wire import ConnectionClosedError, wire_client
@@ -136,11 +137,11 @@ async def restore(broker, admin):
     extra = [name for name in topics if name not in {*KEPT_TOPICS, "del"}]
     if extra:
         states = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in extra]
-        await admin.call(DeleteTopicsRequest(topics=states, timeout_ms=10_000))
+        await admin.call(DeleteTopicsRequest(topics=states, timeout_ms=DEADLINE_MS))
     missing = [name for name in ("t1", "del") if name not in topics]
     if missing:
         new = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in missing]
-        answer = await admin.call(CreateTopicsRequest(topics=new, timeout_ms=10_000))
+        answer = await admin.call(CreateTopicsRequest(topics=new, timeout_ms=DEADLINE_MS))
         assert not any(topic.error_code for topic in answer.topics), answer
     for group in ("g1", "gnew"):
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)

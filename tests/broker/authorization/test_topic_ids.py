@@ -14,6 +14,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicStat
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.uuid import ZERO_UUID
 from support.authorization import allow, authorized_broker, client_of, put_acls
+from support.deadlines import DEADLINE_MS
 from support.polling import until
 from support.wire import create_topic, wire_client
 
@@ -61,7 +62,7 @@ async def test_delete_leaves_a_topic_whose_id_becomes_known_during_the_request(b
     monkeypatch.setattr(Topics, "wait_until_deleted", wait_until_deleted)
     monkeypatch.setattr(broker.metadata, "snapshot", without(full, "victim"))
     states = [DeleteTopicState(name=None, topic_id=one) for one in (own, victim)]
-    answer = await alice.call(DeleteTopicsRequest(topics=states, timeout_ms=1000), 6)
+    answer = await alice.call(DeleteTopicsRequest(topics=states, timeout_ms=DEADLINE_MS), 6)
     assert deleted == ["own"]
     found = {one.topic_id: (one.name, one.error_code) for one in answer.responses}
     assert found == {own: ("own", 0), victim: (None, ErrorCode.UNKNOWN_TOPIC_ID)}
@@ -74,7 +75,7 @@ async def test_a_broker_that_is_not_the_controller_does_not_call_ids_unknown(bro
         DeleteTopicState(name=None, topic_id=b"unknown_________"),
         DeleteTopicState(name="kept", topic_id=ZERO_UUID),
     ]
-    answer = await alice.call(DeleteTopicsRequest(topics=states, timeout_ms=1000), 6)
+    answer = await alice.call(DeleteTopicsRequest(topics=states, timeout_ms=DEADLINE_MS), 6)
     assert [one.error_code for one in answer.responses] == [ErrorCode.NOT_CONTROLLER] * 2
 
 

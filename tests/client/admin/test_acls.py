@@ -8,6 +8,7 @@ from ottla.acls import AccessRule, AclBinding, AclFilter, Operation, PatternType
 from ottla.acls import ResourceType as Kind
 from support.authorization import allow, authorized_broker, authorizer_of
 from support.broker import running_broker
+from support.deadlines import DEADLINE_MS
 
 READ_T = allow("User:alice", "Read", "Topic", "t")
 WRITE_P = allow("User:bob", "Write", "Topic", "p", "prefixed", host="127.0.0.1")
@@ -21,7 +22,7 @@ async def broker(tmp_path):
 
 @pytest.fixture
 async def admin(broker):
-    async with Admin(bootstrap_servers=broker.bootstrap_servers, default_api_timeout_ms=5000) as opened:
+    async with Admin(bootstrap_servers=broker.bootstrap_servers, default_api_timeout_ms=DEADLINE_MS) as opened:
         yield opened
 
 
@@ -64,7 +65,7 @@ async def test_a_user_who_may_not_alter_the_cluster(broker, admin, monkeypatch):
 async def test_a_broker_without_an_authorizer(tmp_path):
     async with (
         running_broker(tmp_path / "data") as broker,
-        Admin(bootstrap_servers=broker.bootstrap_servers, default_api_timeout_ms=5000) as admin,
+        Admin(bootstrap_servers=broker.bootstrap_servers, default_api_timeout_ms=DEADLINE_MS) as admin,
     ):
         with pytest.raises(SecurityDisabledError):
             await admin.describe_acls()

@@ -10,7 +10,8 @@ from client.errors import ConnectionLostError, LogDirNotFoundError, UnknownTopic
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import broker_process
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
+from support.polling import until
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
@@ -24,7 +25,7 @@ def broker(tmp_path_factory):
 
 @pytest.fixture
 async def admin(broker):
-    async with Admin(bootstrap_servers=broker.bootstrap, default_api_timeout_ms=3000) as opened:
+    async with Admin(bootstrap_servers=broker.bootstrap, default_api_timeout_ms=DEADLINE_MS) as opened:
         yield opened
 
 
@@ -77,9 +78,17 @@ async def test_errors_are_reported_for_each_replica(admin, broker):
     await admin.create_topic("u")
     path = (await admin.describe_log_dirs())[0].path
     wrong, unknown, good, gone = (Replica("u", 0, 0), Replica("u", 7, 0), Replica("w", 0, 0), Replica("u", 0, 9))
-    outcomes = await admin.alter_replica_log_dirs({wrong: "/nowhere", unknown: path, good: path, gone: path})
+    outcomes = {}
+
+    async def is_broker_0_heard():
+        async with Admin(bootstrap_servers=broker.bootstrap, default_api_timeout_ms=1000) as hasty:
+            outcomes.update(
+                await hasty.alter_replica_log_dirs({wrong: "/nowhere", unknown: path, good: path, gone: path})
+            )
+        return isinstance(outcomes[wrong], LogDirNotFoundError)
+
+    await until(is_broker_0_heard, "broker 0 answers before the search for broker 9 ends")
     assert list(outcomes) == [wrong, unknown, good, gone]
-    assert isinstance(outcomes[wrong], LogDirNotFoundError)
     assert "u-0 on broker 0" in str(outcomes[wrong])
     assert isinstance(outcomes[unknown], UnknownTopicOrPartitionError)
     assert isinstance(outcomes[gone], ConnectionLostError)

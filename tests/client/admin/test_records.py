@@ -9,7 +9,7 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from ottla import testing
 from support.broker import running_broker
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def servers():
 
 @pytest.fixture
 async def admin(servers):
-    async with Admin(bootstrap_servers=servers, default_api_timeout_ms=int(DEADLINE_S * 1000)) as opened:
+    async with Admin(bootstrap_servers=servers, default_api_timeout_ms=DEADLINE_MS) as opened:
         yield opened
 
 

@@ -8,7 +8,7 @@ from client.errors import ConcurrentTransactionsError, InvalidRequestError, Prod
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from ottla import testing
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -18,7 +18,7 @@ async def test_a_fenced_producer_loses_its_open_transaction(version):
     with testing.broker({"num.partitions": "1"}, version=version) as broker:
         servers = broker.bootstrap_servers
         async with (
-            Admin(bootstrap_servers=servers, default_api_timeout_ms=int(DEADLINE_S * 1000)) as admin,
+            Admin(bootstrap_servers=servers, default_api_timeout_ms=DEADLINE_MS) as admin,
             Producer(bootstrap_servers=servers, transactional_id="billing") as producer,
         ):
             await producer.begin_transaction()

@@ -31,7 +31,7 @@ from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReq
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from support.broker import broker_process, settings
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS
 from support.fake_broker import CLOSE
 from support.fake_coordinator import RefusingGroup
 from support.polling import until
@@ -726,7 +726,7 @@ async def test_joining_is_retried_until_a_fatal_error(group_protocol, key, answe
         fake.script[key] = [*map(refusing, passing), CLOSE, refusing(ErrorCode.GROUP_AUTHORIZATION_FAILED)]
         async with quick_consumer(fake.address, "t", group_id="g", group_protocol=group_protocol) as consumer:
             with pytest.raises(KafkaError) as refused:
-                await consumer.getmany(timeout_ms=1000 * DEADLINE_S)
+                await consumer.getmany(timeout_ms=DEADLINE_MS)
             assert refused.value.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
             with pytest.raises(CommitFailedError):
                 await consumer.commit({TopicPartition("t", 0): 1})

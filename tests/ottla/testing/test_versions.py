@@ -16,7 +16,7 @@ from ottla import testing
 from ottla.testing import versions
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchRequest
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.kafka_python import BROKER_API_VERSIONS, KafkaConsumer, KafkaProducer
 from support.wire import wire_client
 
@@ -125,7 +125,7 @@ def kafka_python_consumes(servers):
         bootstrap_servers=servers,
         group_id="kafka-python",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=DEADLINE_S * 1000,
+        consumer_timeout_ms=DEADLINE_MS,
     )
     try:
         assert next(consumer).value == b"one"

@@ -12,7 +12,7 @@ from registry.errors import ConnectionLossError
 from registry.interface import ConnectionState
 from registry.zookeeper.address import ZooKeeperAddress
 from registry.zookeeper.registry import ZooKeeperRegistry
-from support.deadlines import DEADLINE_S
+from support.deadlines import DEADLINE_MS, DEADLINE_S
 from support.tcp_proxy import TcpProxy
 from support.zookeeper import heard, new_chroot
 
@@ -52,7 +52,7 @@ async def connect(ensemble):
     async def connect(timeout_ms=6_000, server=None):
         hosts = ensemble.connect if server is None else server.address
         registry = ZooKeeperRegistry(
-            ZooKeeperAddress.parse(hosts + chroot), timeout_ms, connection_timeout_ms=DEADLINE_S * 1000
+            ZooKeeperAddress.parse(hosts + chroot), timeout_ms, connection_timeout_ms=DEADLINE_MS
         )
         registries.append(registry)
         await registry.start()
