@@ -11,6 +11,8 @@ comma := ,
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests start hundreds of Python processes, each of which would compile everything that it imports.
 unexport PYTHONDONTWRITEBYTECODE
+# The Java of tests, whose classes are in archives: dozens of Sparks start with half the CPU.
+JAVA   := $(CURDIR)/build/java
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate soak lint upgrade screenshots bench clean setup setup-run setup-demo setup-examples setup-kerberos
@@ -35,6 +37,11 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 $(VENV)/.dev: pyproject.toml constraints.txt
 	$(call install,fast$(comma)test$(comma)dev)
 	touch $@ $(VENV)/.run $(VENV)/.demo
+
+# Should it fail, the tests run without archives.
+$(JAVA)/.made: $(VENV)/.dev tests/support/java_archives.py
+	-cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.java_archives $(JAVA)
+	touch $@
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-14s  %s\n", $$1, $$2 }'
@@ -64,18 +71,18 @@ demo: setup-demo  ## three brokers on a ZooKeeper, a minute of clicks, and a Spa
 
 # The whole suite with reduced counts. Tests wait much of the time: four processes leave two cores idle for a fifth of it,
 # six for a fourteenth. Which tests share a process, and the order, are in tests/conftest.py.
-test: setup  ## the whole suite with reduced counts
-	$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
+test: setup $(JAVA)/.made  ## the whole suite with reduced counts
+	JAVA_HOME=$(JAVA) $(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
 # Event loops, threads and output of all processes, and the requests of pages, are late at random
 # (tests/support/perturbed): tests that assert what another task sets a moment later fail. Another SEED makes other delays.
-test-perturbed: setup  ## the whole suite with event loops that are late at random (SEED=1)
-	OTTLA_PERTURB=$(or $(SEED),1) PYTHONPATH=$(CURDIR)/tests/support/perturbed \
+test-perturbed: setup $(JAVA)/.made  ## the whole suite with event loops that are late at random (SEED=1)
+	OTTLA_PERTURB=$(or $(SEED),1) PYTHONPATH=$(CURDIR)/tests/support/perturbed JAVA_HOME=$(JAVA) \
 		$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
-test-full: setup  ## the counted tests with their full counts
-	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+test-full: setup $(JAVA)/.made  ## the counted tests with their full counts
+	OTTLA_FULL=1 JAVA_HOME=$(JAVA) $(BIN)/python -m pytest -q -m counted -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # What users install, in a fresh environment, with the tests of the command and of the documents. The tests' imports are
 # changed as the wheel's are; the working directory has files that are named like Ottla's packages, and not the source.
@@ -98,9 +105,9 @@ test-wheel: setup  ## the wheel in a fresh environment: its content, the command
 	cd $(WHEEL)/checkout && OTTLA_FULL=1 ../env/bin/python -m pytest -q $(WHEEL_ARGS) tests/spark_connector/test_docs.py tests/spark_connector/test_clusters.py
 
 # Which lines and branches of the product `make test` runs: a report, and htmlcov/index.html.
-coverage: setup  ## the lines and branches that make test runs: a report, and htmlcov/index.html
+coverage: setup $(JAVA)/.made  ## the lines and branches that make test runs: a report, and htmlcov/index.html
 	rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest -q $(WORKERS) $(PYTEST_ARGS)
+	JAVA_HOME=$(JAVA) $(BIN)/coverage run -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report
