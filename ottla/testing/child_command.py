@@ -33,10 +33,10 @@ class CommandNotStartedError(Exception):
 class Signals:
     """While it is entered: signals go to the command. One that comes before its start raises SystemExit.
 
-    One that comes while it is being started waits until then: the process may exist already, and would be left behind.
-
     So the brokers are stopped, and their data is removed, whichever signal ends the command. Signals that are ignored
     (nohup) stay ignored.
+
+    A signal that comes during the start is passed on after it: the process may exist already, and would be left behind.
     """
 
     def __init__(self) -> None:
