@@ -235,8 +235,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
-        if self._held:  # uvloop reads after connection_made even if reading was paused there: the bytes wait here
+        if self._held:
+            # A pause in connection_made is no pause for uvloop, nor for asyncio of Python 3.11.2, which then takes
+            # another one for made: it needs to resume first. What they have read waits here.
             self._reading_paused = False
+            self._transport.resume_reading()
             self._pause_reading()
             return
         self._handle_frames()

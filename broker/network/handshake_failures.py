@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from broker.authentication.audit import TlsFailures
 from broker.network.limited_lines import LimitedLines
+from security.tls.errors import PEER_LEFT
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class HandshakeFailures:
         text = "TLS handshake with %s:%d failed on listener %s: %s"
         reason = reason_of(error)
         self._lines.add(text, host, port, self._listener, reason)
-        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        if isinstance(error, ssl.SSLError) and not isinstance(error, PEER_LEFT):
             self._refused.add(host, reason)
 
 
@@ -45,7 +46,7 @@ def reason_of(error: BaseException) -> str:
     """Return the reason of a failed handshake in one line."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client certificate is refused: {error.verify_message}"
-    if isinstance(error, ssl.SSLError) and error.reason:
+    if isinstance(error, ssl.SSLError) and not isinstance(error, PEER_LEFT) and error.reason:
         return error.reason.replace("_", " ").lower()
     if isinstance(error, NotTlsError):
         return "the client does not speak TLS"

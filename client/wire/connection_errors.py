@@ -4,14 +4,15 @@ import os
 import ssl
 
 from client.errors import BrokerUnreachableError, ConnectionLostError, KafkaError, SslAuthenticationError
+from security.tls.errors import PEER_LEFT
 
 
 def unreachable(host: str, port: int, error: OSError, *, has_tls: bool) -> KafkaError:
     """Return the error for a connection that could not be opened: SslAuthenticationError or BrokerUnreachableError."""
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+    if isinstance(error, ssl.SSLError) and not isinstance(error, PEER_LEFT):
         return _ssl_error(host, port, error)
     reason = _reason_of(error)
-    if has_tls and isinstance(error, (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError)):
+    if has_tls and isinstance(error, (ConnectionResetError, ConnectionAbortedError, *PEER_LEFT)):
         reason = f"closed during the TLS handshake ({reason}); the listener may have no TLS"
     return BrokerUnreachableError(host, port, reason)
 
@@ -51,6 +52,8 @@ def _words(error: ssl.SSLError) -> str:
 
 def _reason_of(error: BaseException) -> str:
     """Return an error as one short clause."""
+    if isinstance(error, PEER_LEFT):
+        return "unexpected end of the stream"
     if isinstance(error, ssl.SSLError):  # its errno is OpenSSL's, not the system's
         return _words(error)
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:

@@ -11,6 +11,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from security.tls.errors import PEER_LEFT
+
 _READ_BYTES = 65_536
 
 
@@ -92,7 +94,7 @@ def reason(error: OSError) -> str:
     """Return why a connection with TLS has failed, for an error message."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server's certificate is not accepted: {error.verify_message}"
-    if isinstance(error, ssl.SSLEOFError | ConnectionResetError):
+    if isinstance(error, (*PEER_LEFT, ConnectionResetError)):
         return "the server closed the connection during the TLS handshake (is this its port for TLS?)"
     if isinstance(error, ssl.SSLError):
         return _openssl_reason(error)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from security.tls.errors import TlsConfigError
 
 SETTING = "ssl.cipher.suites"
+DEFAULT_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:DHE+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
+"""Python's own default. Debian's Python has OpenSSL's instead, with suites that have no forward secrecy."""
 TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 _CIPHERS = (("AES_128", "AES128"), ("AES_256", "AES256"), ("_CBC_SHA", "_SHA"), ("POLY1305_SHA256", "POLY1305"))
 

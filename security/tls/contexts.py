@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from security.tls.alerts import AlertingContext
-from security.tls.cipher_suites import openssl_ciphers
+from security.tls.cipher_suites import DEFAULT_CIPHERS, openssl_ciphers
 from security.tls.errors import TlsConfigError
 from security.tls.settings import DEFAULT_PROTOCOLS, TlsSettings
 from security.tls.stores import KeyStore, load_key_store, load_trust_store
@@ -94,6 +94,7 @@ def _context(kind: int, settings: TlsSettings) -> tuple[ssl.SSLContext, KeyStore
     _check_names(settings)
     context = AlertingContext(kind) if kind == ssl.PROTOCOL_TLS_SERVER else ssl.SSLContext(kind)
     context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_ciphers(DEFAULT_CIPHERS)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, any certificate of a trust store is an anchor
     _choose_versions(context, settings)
     key_store = load_key_store(settings, _new_password)

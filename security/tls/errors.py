@@ -1,4 +1,10 @@
-"""The error of this package."""
+"""The error of this package, and those of Python's ssl that mean the same."""
+
+import ssl
+
+PEER_LEFT = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""What a handshake raises when the other side closes the connection without an alert: the first, or with Python 3.11.2
+the second."""
 
 
 class TlsConfigError(Exception):
