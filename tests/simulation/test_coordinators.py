@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from support.counts import FULL, count
+from support.counts import count, full_only
 from support.simulation.coordinator_mutations import COORDINATOR_MUTATIONS
 from support.simulation.group_ledger import GroupLedger
 from support.simulation.ledger import BrokenPromiseError
-from support.simulation.run_command import failure, simulate
+from support.simulation.run_command import failure, first_failure, simulate
 from support.simulation.transaction_ledger import End, TransactionLedger
 
 RARE = {
@@ -18,9 +18,18 @@ RARE = {
     "unverified-batches": "tests/replication/test_transaction_verification.py",
 }
 """Bugs that are not found within 100 seeds, and the tests that show them directly."""
-QUICK = {"early-coordinator": 1}
-"""The bugs that the reduced run looks for, too, each with its first seed: not long before the one that finds it."""
-PLANTED = [name for name in COORDINATOR_MUTATIONS if name not in RARE]
+PLANTED = {
+    "early-coordinator": 1,
+    "forgotten-prepare": 10,
+    "half-of-the-markers": 2,
+    "generation-not-stored": 1,
+    "offsets-before-the-end": 5,
+    "offsets-before-the-log": 1,
+    "unfenced-producer": 27,
+    "fence-without-epoch": 27,
+    "open-transactions-are-read": 1,
+}
+"""The bugs that are found within 100 seeds, each with a seed that does."""
 KIND = ("--kind", "coordinators")
 
 
@@ -41,23 +50,29 @@ def test_a_seed_determines_a_run():
     assert traces[0] == traces[1]
 
 
-@pytest.mark.counted
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("mutation", [name for name in PLANTED if name in QUICK or FULL])
-def test_a_planted_bug_is_found(mutation):
-    first = 1 if FULL else QUICK[mutation]
-    wanted = ("--seed", first, "--count", count(40, 100), "--mutation", mutation)
-    code, printed = simulate(*KIND, *wanted, "--stop", "--quiet")
-    assert code == 1, printed
+@pytest.mark.timeout(300)
+def test_a_failure_names_the_command_that_repeats_it():
+    mutation = "early-coordinator"
+    printed = first_failure(*KIND, "--mutation", mutation, known=PLANTED[mutation], count=40)
     again = re.search(r"again: make simulate SEED=(\d+) KIND=coordinators MUTATION=(\S+)", printed)
     assert again is not None, printed
-    code, repeated = simulate(*KIND, "--seed", again[1], "--mutation", mutation)
+    code, repeated = simulate(*KIND, "--seed", again[1], "--mutation", again[2])
     assert (code, failure(repeated)) == (1, failure(printed))
+
+
+@full_only
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mutation", PLANTED)
+def test_a_planted_bug_is_found(mutation):
+    first_failure(*KIND, "--mutation", mutation, known=PLANTED[mutation], count=100)
+
+
+def test_every_planted_bug_is_looked_for():
+    assert sorted(COORDINATOR_MUTATIONS) == sorted({**PLANTED, **RARE})
 
 
 @pytest.mark.parametrize("mutation", RARE)
 def test_a_rare_bug_has_a_test_of_its_own(mutation):
-    assert mutation in COORDINATOR_MUTATIONS
     assert (Path(__file__).parents[2] / RARE[mutation]).is_file()
 
 

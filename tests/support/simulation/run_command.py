@@ -23,6 +23,15 @@ def simulate(*arguments: object, hash_seed: str = "0") -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def first_failure(*arguments: object, known: int, count: int) -> str:
+    """What is printed of a seed that fails: the `known` one, or the first of `count` if that does no longer."""
+    code, printed = simulate(*arguments, "--seed", known)
+    if code == 0:
+        code, printed = simulate(*arguments, "--count", count, "--stop", "--quiet")
+    assert code == 1, printed
+    return printed
+
+
 def failure(printed: str) -> str:
     """The line that says what was broken."""
     return next(line for line in printed.splitlines() if line.startswith("FAILED"))
