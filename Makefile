@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 JAVA   := $(CURDIR)/build/java
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate soak lint upgrade screenshots bench clean setup setup-run setup-demo setup-examples setup-kerberos
+.PHONY: help run demo test test-perturbed test-full test-wheel coverage mutants fuzz-log kill-loop simulate soak lint upgrade screenshots bench clean setup setup-run setup-demo setup-examples setup-kerberos setup-java
 
 # An interpreter that is too old is refused before it has made an environment that nothing can be installed in.
 define install
@@ -49,6 +49,7 @@ help:  ## this list
 setup-run: $(VENV)/.run
 setup-demo: $(VENV)/.demo
 setup: $(VENV)/.dev
+setup-java: $(JAVA)/.made
 
 # What examples/testing need and `make setup` does not install: Faust, which needs an older click, in an environment of
 # its own, and KafkaJS, which npm installs. Without them, the tests of these two examples are skipped.
@@ -71,17 +72,17 @@ demo: setup-demo  ## three brokers on a ZooKeeper, a minute of clicks, and a Spa
 
 # The whole suite with reduced counts. Tests wait much of the time: four processes leave two cores idle for a fifth of it,
 # six for a fourteenth. Which tests share a process, and the order, are in tests/conftest.py.
-test: setup $(JAVA)/.made  ## the whole suite with reduced counts
+test: setup setup-java  ## the whole suite with reduced counts
 	JAVA_HOME=$(JAVA) $(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
 # Event loops, threads and output of all processes, and the requests of pages, are late at random
 # (tests/support/perturbed): tests that assert what another task sets a moment later fail. Another SEED makes other delays.
-test-perturbed: setup $(JAVA)/.made  ## the whole suite with event loops that are late at random (SEED=1)
+test-perturbed: setup setup-java  ## the whole suite with event loops that are late at random (SEED=1)
 	OTTLA_PERTURB=$(or $(SEED),1) PYTHONPATH=$(CURDIR)/tests/support/perturbed JAVA_HOME=$(JAVA) \
 		$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
-test-full: setup $(JAVA)/.made  ## the counted tests with their full counts
+test-full: setup setup-java  ## the counted tests with their full counts
 	OTTLA_FULL=1 JAVA_HOME=$(JAVA) $(BIN)/python -m pytest -q -m counted -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # What users install, in a fresh environment, with the tests of the command and of the documents. The tests' imports are
@@ -102,10 +103,10 @@ test-wheel: setup  ## the wheel in a fresh environment: its content, the command
 	$(BIN)/uv pip install --quiet --python $(WHEEL)/env --constraint constraints.txt "$$(echo $(WHEEL)/dist/*.whl)[fast,test]"
 	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.wheel_checkout ../$(WHEEL)/checkout
 	cd $(WHEEL)/checkout && ../env/bin/python -m pytest -q $(WORKERS) $(WHEEL_ARGS) $(WHEEL_TESTS:%=tests/%)
-	cd $(WHEEL)/checkout && OTTLA_FULL=1 ../env/bin/python -m pytest -q $(WHEEL_ARGS) tests/spark_connector/test_docs.py tests/spark_connector/test_clusters.py
+	cd $(WHEEL)/checkout && OTTLA_FULL=1 ../env/bin/python -m pytest -q -n 2 --dist loadfile $(WHEEL_ARGS) tests/spark_connector/test_docs.py tests/spark_connector/test_clusters.py
 
 # Which lines and branches of the product `make test` runs: a report, and htmlcov/index.html.
-coverage: setup $(JAVA)/.made  ## the lines and branches that make test runs: a report, and htmlcov/index.html
+coverage: setup setup-java  ## the lines and branches that make test runs: a report, and htmlcov/index.html
 	rm -f .coverage .coverage.*
 	JAVA_HOME=$(JAVA) $(BIN)/coverage run -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
