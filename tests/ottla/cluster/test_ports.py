@@ -14,10 +14,12 @@ from ottla.cluster import ports
 from ottla.cluster.ports import HOST, free_ports
 from support.broker import ROOT
 
+ADDRESS = f"127.77.{os.getpid() // 256 % 256}.{os.getpid() % 256}"
+"""Where nobody else has a port or claims one."""
 FEW = range(20_000, 20_006)
 OTHERS_SIDE = f"""
 from ottla.cluster import ports
-ports.HOST, ports.candidates = "127.0.0.77", lambda: iter({FEW})
+ports.HOST, ports.candidates = "{ADDRESS}", lambda: iter({FEW})
 print(ports.free_ports(3))
 input()
 """
@@ -25,8 +27,8 @@ input()
 
 @pytest.fixture
 def few(monkeypatch):
-    """All ports that there are, on an address where nobody else has any."""
-    monkeypatch.setattr(ports, "HOST", "127.0.0.77")
+    """All ports that there are."""
+    monkeypatch.setattr(ports, "HOST", ADDRESS)
     monkeypatch.setattr(ports, "candidates", lambda: iter(FEW))
     monkeypatch.setattr(ports, "_claimed", deque())
     yield
@@ -70,7 +72,7 @@ def test_only_the_latest_ports_are_claimed(few, monkeypatch):
     assert len(ports._claimed) == 4
 
 
-def test_looking_for_ports_refuses_none_to_a_server_that_starts_there(monkeypatch):
+def test_looking_for_ports_refuses_none_to_a_server_that_starts_there(few, monkeypatch):
     """Each port that is looked at is taken by a server while it is held."""
     servers = []
 
