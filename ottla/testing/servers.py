@@ -91,9 +91,14 @@ class Servers:
         return None if self._scratch is None or settings.get(CONNECT) else self._scratch / name
 
     def _started(self, server: S) -> S:
-        if self._broker is None and not self._clusters:
-            self.log.attach()
-        return server.start()
+        if self._all():
+            return server.start()
+        self.log.attach()
+        try:
+            return server.start()
+        except BaseException:
+            self.log.detach()
+            raise
 
     def new_name(self, test: str) -> str:
         """Return a name for a topic or group that no other test of any process has; it begins with the test's."""

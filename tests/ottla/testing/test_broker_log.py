@@ -2,7 +2,11 @@
 
 import logging
 
+import pytest
+
 from ottla.testing.broker_log import PACKAGES, BrokerLog
+from ottla.testing.servers import ServerOptions, Servers
+from storage.setting import ConfigError
 
 LOGGER = logging.getLogger(PACKAGES[0])
 
@@ -35,3 +39,13 @@ def test_handlers_that_are_added_meanwhile_get_nothing():
     LOGGER.addHandler(handler)
     assert handler not in LOGGER.handlers
     log.detach()
+
+
+def test_servers_that_do_not_start_leave_the_loggers_as_they_were():
+    at_first = state()
+    servers = Servers(ServerOptions(settings={"num.partitions": "x"}))
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"num\.partitions"):
+            servers.broker()
+    servers.close()
+    assert state() == at_first
