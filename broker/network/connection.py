@@ -236,8 +236,8 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
         if self._held:
-            # A pause in connection_made is no pause for uvloop, nor for asyncio of Python 3.11.2, which then takes
-            # another one for made: it needs to resume first. What they have read waits here.
+            # Although connection_made has paused reading, uvloop reads once, and asyncio of Python 3.11.2 goes on:
+            # there, another pause needs a resume before it. What has been read waits here.
             self._reading_paused = False
             self._transport.resume_reading()
             self._pause_reading()
