@@ -1,4 +1,4 @@
-"""The error of this package, and those of Python's ssl that mean the same."""
+"""The error of this package, and a name for two of Python's ssl."""
 
 import ssl
 
