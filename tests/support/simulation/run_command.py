@@ -29,6 +29,7 @@ def first_failure(*arguments: object, known: int, count: int) -> str:
     if code == 0:
         code, printed = simulate(*arguments, "--count", count, "--stop", "--quiet")
     assert code == 1, printed
+    assert "\nagain: make simulate" in printed, printed  # else the process itself has failed
     return printed
 
 
