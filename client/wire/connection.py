@@ -251,7 +251,8 @@ class Connection(asyncio.BufferedProtocol):
         if sum(map(len, pieces)) <= _JOIN_LIMIT:
             self._transport.write(b"".join(pieces))
         else:
-            self._transport.writelines(pieces)
+            for piece in pieces:  # not writelines: early releases of Python 3.12 and 3.13 never pause (CVE-2024-12254)
+                self._transport.write(piece)
 
     # ---- logins
 

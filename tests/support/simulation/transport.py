@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from support.simulation.link import Pipe
 from support.simulation.process import NOBODY, SimulatedProcess
@@ -70,10 +69,6 @@ class SimulatedTransport(asyncio.Transport):
         if len(self._buffer) > HIGH_WATER_BYTES and not self._write_paused:
             self._write_paused = True
             self._protocol.pause_writing()
-
-    def writelines(self, list_of_data: Any) -> None:
-        """Send several."""
-        self.write(b"".join(list_of_data))
 
     def get_write_buffer_size(self) -> int:
         """The number of bytes that the network has not accepted."""
