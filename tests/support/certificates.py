@@ -32,6 +32,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 DAY = datetime.timedelta(days=1)
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """The names of a server in a test."""
+SIGNS = x509.KeyUsage(
+    **dict.fromkeys(("key_cert_sign", "crl_sign"), True),
+    **dict.fromkeys(("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"), False),
+    **dict.fromkeys(("key_agreement", "encipher_only", "decipher_only"), False),
+)
+"""What an authority's key is for."""
 
 
 @functools.cache
@@ -86,13 +92,20 @@ class Issued:
 
 
 class Authority:
-    """An authority that signs certificates."""
+    """An authority that signs certificates.
 
-    def __init__(self, subject="CN=test CA", key_type="ec"):
+    is_strict: they have all that RFC 5280 demands, as create_default_context() of Python 3.13 does.
+    """
+
+    def __init__(self, subject="CN=test CA", key_type="ec", *, is_strict=True):
+        self.is_strict = is_strict
         self.key = new_key(key_type)
         self.name = x509.Name.from_rfc4514_string(subject)
         builder = _certificate(self.name, self.name, self.key.public_key(), -DAY, 3650 * DAY)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        if is_strict:
+            identifier = x509.SubjectKeyIdentifier.from_public_key(self.key.public_key())
+            builder = builder.add_extension(identifier, critical=False).add_extension(SIGNS, critical=True)
         self.certificate = builder.sign(self.key, hashes.SHA256())
 
     def issue(self, subject="CN=broker", *, sans=(), key_type="ec", expired=False, future=False, usage=None, key=None):
@@ -106,6 +119,9 @@ class Authority:
         if usage is not None:
             purpose = ExtendedKeyUsageOID.SERVER_AUTH if usage == "server" else ExtendedKeyUsageOID.CLIENT_AUTH
             builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), False)
+        if self.is_strict:
+            identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+            builder = builder.add_extension(identifier, critical=False)
         return Issued(key, [builder.sign(self.key, hashes.SHA256()), self.certificate])
 
     def pem(self):

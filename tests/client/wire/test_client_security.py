@@ -17,7 +17,7 @@ from client.wire.client_security import connection_security
 from client.wire.connection import Connection
 from client.wire.security_options import SecurityOptions
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from support.certificates import LOCAL, authority, client_certificate, other_authority, server_certificate
+from support.certificates import LOCAL, Authority, authority, client_certificate, other_authority, server_certificate
 from support.deadlines import DEADLINE_S
 from support.sasl_broker import PASSWORD, USER, SaslBroker
 from support.tcp_server import TcpServer
@@ -87,6 +87,18 @@ async def test_a_broker_that_is_trusted(files, tmp_path, kind):
         "no host name": trusting(files, ssl_endpoint_identification_algorithm=""),
     }[kind]
     async with SaslBroker(tls=server(tmp_path, issued)) as broker:
+        assert (await call(broker, options)).cluster_id == "fake"
+
+
+async def test_certificates_without_key_identifiers_are_accepted(tmp_path):
+    """As by Java, and not by create_default_context() of Python 3.13."""
+    lax = Authority(is_strict=False)
+    options = {
+        "security_protocol": "SSL",
+        "ssl_truststore_type": "PEM",
+        "ssl_truststore_certificates": lax.pem(),
+    }
+    async with SaslBroker(tls=server(tmp_path, lax.issue(sans=LOCAL))) as broker:
         assert (await call(broker, options)).cluster_id == "fake"
 
 
