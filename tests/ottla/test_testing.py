@@ -117,9 +117,10 @@ def test_signals_are_passed_on_and_the_data_is_removed(tmp_path, number):
     scratch.mkdir()
     script = (
         "import signal, sys, pathlib\n"
-        f"signal.signal({int(number)}, lambda *_: sys.exit(9))\n"
+        f"signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}])\n"
         f"pathlib.Path({str(tmp_path)!r}, 'ready').touch()\n"
-        "while True: signal.pause()"
+        f"signal.sigwait([{int(number)}])\n"  # a handler and pause() would lose one that comes in between
+        "sys.exit(9)"
     )
     process = launched(scratch, sys.executable, "-c", script)
     until_blocking((tmp_path / "ready").exists, "the command runs")
