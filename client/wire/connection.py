@@ -252,6 +252,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(b"".join(pieces))
         else:
             for piece in pieces:  # not writelines: early releases of Python 3.12 and 3.13 never pause (CVE-2024-12254)
+                if self._transport.is_closing():  # one of them has failed: each further one would be a warning
+                    return
                 self._transport.write(piece)
 
     # ---- logins

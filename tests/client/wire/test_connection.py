@@ -1,6 +1,8 @@
 """One connection: pipelining, deadlines, loss, malformed answers, version negotiation."""
 
 import asyncio
+import socket
+import struct
 
 import pytest
 
@@ -18,7 +20,8 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from protocol.messages.produce import ProduceRequest
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.record_batch_builder import RecordBatchBuilder
 from support.fake_broker import CLOSE, SILENCE, FakeBroker
 from support.polling import until
 
@@ -234,9 +237,6 @@ async def test_header_versions_and_client_id(fake):
 
 
 async def test_large_request_is_written_in_pieces(connection, fake):
-    from protocol.messages.produce import PartitionProduceData, TopicProduceData
-    from protocol.record_batch_builder import RecordBatchBuilder
-
     builder = RecordBatchBuilder()
     builder.append(0, None, bytes(5_000_000))
     data = builder.build()
@@ -249,6 +249,20 @@ async def test_large_request_is_written_in_pieces(connection, fake):
     assert not connection.is_congested
     assert (await connection.request(ask("a"), 1)).topics[0].name == "a"
     assert len(fake.records("a", 0)) == 4
+
+
+async def test_a_large_request_to_a_broker_that_has_left_says_so_once(caplog):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = await Connection.open("127.0.0.1", server.getsockname()[1])
+        accepted, _ = server.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()  # with a reset
+        parts = [PartitionProduceData(index=number, records=bytes(100_000)) for number in range(10)]
+        topic = TopicProduceData(name="a", partition_data=parts)
+        connection.send_no_reply(ProduceRequest(acks=0, timeout_ms=1, topic_data=[topic]), 7)
+        with pytest.raises(ConnectionLostError):
+            await connection.request(ask("a"), 1)
+    assert caplog.messages == []
 
 
 async def test_uvloop_works():
