@@ -81,7 +81,7 @@ def test_kafkajs(tmp_path):
         timeout=DEADLINE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "# pass 1\n" in done.stdout
+    assert "pass 1\n" in done.stdout  # what is before it depends on the version of Node
 
 
 def test_go(tmp_path):
