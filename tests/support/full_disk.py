@@ -82,7 +82,8 @@ class FilledDisk:
             with urllib.request.urlopen(f"{url}{path}") as answer:
                 return answer.read().decode()
         except urllib.error.HTTPError as error:
-            return error.read().decode()
+            with error:
+                return error.read().decode()
 
     def metric(self, name: str) -> float:
         lines = self.console("metrics").splitlines()

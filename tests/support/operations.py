@@ -114,4 +114,5 @@ def _get(url: str) -> str:
         with urllib.request.urlopen(url) as answer:
             return str(answer.read().decode())
     except urllib.error.HTTPError as error:
-        return error.read().decode()
+        with error:
+            return error.read().decode()

@@ -29,7 +29,8 @@ class Prometheus(NamedTuple):
             with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
-            raise AssertionError(f"{parameters}: {json.load(error).get('error')}") from None
+            with error:
+                raise AssertionError(f"{parameters}: {json.load(error).get('error')}") from None
 
     def values(self, expression: str) -> list[float]:
         """The value of every series that an expression has now."""
@@ -48,8 +49,13 @@ def running_prometheus(program: str, config: Path, folder: Path) -> Iterator[Pro
 
     def is_ready() -> bool:
         assert process.poll() is None, log.read_text()
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{prometheus.url}/-/ready", timeout=DEADLINE_S):
-            return True
+        try:
+            with urllib.request.urlopen(f"{prometheus.url}/-/ready", timeout=DEADLINE_S):
+                return True
+        except urllib.error.HTTPError as error:
+            error.close()
+        except OSError:
+            pass  # it does not listen yet
         return False
 
     try:

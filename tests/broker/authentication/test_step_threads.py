@@ -144,6 +144,7 @@ async def test_a_client_that_leaves_during_a_step_is_in_the_audit_log(
 async def test_the_threads_end_when_the_broker_stops() -> None:
     threads = StepThreads()
     running = asyncio.create_task(threads.run())
+    await asyncio.sleep(0)  # it runs
     exchange = GssapiServer(FakeContext(), LocalNames(["DEFAULT"], "REALM.COM"))
     assert await threads.step(exchange, TICKET) == PROOF
     assert names() != []

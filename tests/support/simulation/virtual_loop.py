@@ -12,7 +12,6 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context
 from typing import Any, NoReturn, TypeVar
 
 from support.simulation.process import CURRENT, ProcessState, SimulatedProcess
@@ -121,9 +120,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
 
 
 def _new_task(
-    loop: asyncio.AbstractEventLoop,
-    coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
-    *,
-    context: Context | None = None,
+    loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T] | Generator[Any, None, T], **options: Any
 ) -> asyncio.Task[T]:
-    return NumberedTask(coro, loop=loop, context=context)
+    """options: the context; newer Pythons also give the name."""
+    return NumberedTask(coro, loop=loop, **options)
