@@ -250,11 +250,14 @@ class Connection(asyncio.BufferedProtocol):
     def _write_pieces(self, pieces: list[bytes | bytearray | memoryview]) -> None:
         if sum(map(len, pieces)) <= _JOIN_LIMIT:
             self._transport.write(b"".join(pieces))
-        else:
-            for piece in pieces:  # not writelines: early releases of Python 3.12 and 3.13 never pause (CVE-2024-12254)
+        elif isinstance(self._loop, asyncio.BaseEventLoop):
+            # asyncio's writelines copies in Python 3.11, and never pauses in early 3.12 and 3.13 (CVE-2024-12254).
+            for piece in pieces:
                 if self._transport.is_closing():  # one of them has failed: each further one would be a warning
                     return
                 self._transport.write(piece)
+        else:
+            self._transport.writelines(pieces)
 
     # ---- logins
 

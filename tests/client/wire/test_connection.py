@@ -236,17 +236,21 @@ async def test_header_versions_and_client_id(fake):
     assert frames[1][10] == 0
 
 
-async def test_large_request_is_written_in_pieces(connection, fake):
+async def fill(connection):
+    """Send four large requests, which are more than the system takes at once."""
     builder = RecordBatchBuilder()
     builder.append(0, None, bytes(5_000_000))
-    data = builder.build()
-    part = PartitionProduceData(index=0, records=data)
+    part = PartitionProduceData(index=0, records=builder.build())
     request = ProduceRequest(acks=0, timeout_ms=1, topic_data=[TopicProduceData(name="a", partition_data=[part])])
     for _ in range(4):
         connection.send_no_reply(request, 7)
     assert connection.is_congested
     await connection.drain()
     assert not connection.is_congested
+
+
+async def test_large_requests_are_written_in_pieces(connection, fake):
+    await fill(connection)
     assert (await connection.request(ask("a"), 1)).topics[0].name == "a"
     assert len(fake.records("a", 0)) == 4
 
@@ -272,6 +276,7 @@ async def test_uvloop_works():
         async with FakeBroker({"a": 1}) as broker, await Connection.open("127.0.0.1", broker.port) as connection:
             await connection.negotiate()
             answers = await asyncio.gather(*(connection.request(ask("a")) for _ in range(10)))
+            await fill(connection)
             with pytest.raises(BrokerUnreachableError, match="refused"):
                 await Connection.open("127.0.0.1", 1)
             return len(answers)
