@@ -1,8 +1,8 @@
 """Scripts and styles of the console without comments, spaces and long local names.
 
 A clone serves them as they are written; the wheel has what tdewolff-minify makes of them. That library is required for
-builds on Linux only, as that of the published wheel: it is not there for every system. Without it, the files stay as
-they are.
+builds on Linux only, up to Python 3.14, as that of the published wheel: it is not there for every system. Without it,
+the files stay as they are.
 """
 
 from pathlib import PurePosixPath

@@ -21,7 +21,7 @@ class NoRe2Error(Exception):
     """The library is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("regular expressions need google-re2: pip install 'ottla[console]'")
+        super().__init__("regular expressions need google-re2: pip install google-re2")
 
 
 @lru_cache(_KEPT)
