@@ -77,7 +77,7 @@ def test_what_is_refused(query, message):
         matches(**query)
 
 
-def test_without_re2_the_extra_is_named(monkeypatch):
+def test_without_re2_the_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(RestError, match=r"pip install 'ottla\[console\]'"):
+    with pytest.raises(RestError, match="pip install google-re2"):
         matches(regex="not used by another test")
