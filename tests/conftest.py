@@ -144,12 +144,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect without the garbage collector, and let it skip what the collection has made: 900,000 objects."""
+    """Collect without the garbage collector, and let it skip what the collection has made: 900,000 objects.
+
+    Then it runs as seldom as in a broker's own process (`broker.main`): with Python's thresholds it would take a tenth
+    of the CPU of a run.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         gc.enable()
 
 
